@@ -1,0 +1,1 @@
+"""Accepts, remembers and queues inference jobs. Never imports the worker side."""

@@ -1,0 +1,1 @@
+"""Who is calling: a tenant by its API key."""

@@ -1,0 +1,14 @@
+"""App configuration."""
+
+from django.apps import AppConfig
+
+
+class InferenceConfig(AppConfig):
+    """The inference app."""
+
+    name = "inference"
+    default_auto_field = "django.db.models.BigAutoField"
+
+    def ready(self) -> None:
+        """Register the system checks."""
+        from inference import checks  # noqa: F401, PLC0415 - registration needs the app registry

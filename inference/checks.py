@@ -1,0 +1,1 @@
+"""System checks: what would make a process of Sluice fail later fails at its start."""

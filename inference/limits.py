@@ -1,0 +1,90 @@
+"""Limits as frozen values: what an admin sets, parsed once, handed to pure decisions. No Django import here."""
+
+from dataclasses import dataclass, field
+from typing import Final
+
+MAX_BODY_BYTES: Final = 8 * 1024 * 1024
+"""Largest request body accepted by the API (fails closed: 413)."""
+
+MAX_JOBS_PER_CALL: Final = 1_000
+"""Most jobs in one bulk submission."""
+
+
+@dataclass(frozen=True, slots=True)
+class TierLimits:
+    """One tier as submission and the claim see it."""
+
+    name: str
+    weight: float
+    """Share of service against the other tiers (stride scheduling)."""
+    engine_priority: int
+    """vLLM's `priority`: lower is preempted last."""
+    start_deadline_seconds: float
+    """A job not started this long after it was queued expires."""
+    sync_start_deadline_seconds: float
+    """The same for a synchronous call, whose client waits."""
+    run_timeout_seconds: float
+    """A job running longer fails with `run_timeout`."""
+    service_tiers: tuple[str, ...]
+    """OpenAI's `service_tier` values that pick this tier."""
+
+
+@dataclass(frozen=True, slots=True)
+class LengthLimits:
+    """One length class."""
+
+    name: str
+    max_prompt_tokens: int | None
+    """Longest prompt in tokens, inclusive; None is unbounded."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelLimits:
+    """One served model as submission and its workers see it."""
+
+    name: str
+    source: str
+    """Local path or hub name handed to the engine; the tokenizer is read from it too."""
+    max_model_len: int
+    """Longest prompt plus output, in tokens."""
+    max_num_seqs: int
+    max_num_batched_tokens: int | None
+    dtype: str
+    enforce_eager: bool
+    tensor_parallel_size: int
+    cpu_kv_cache_gib: float
+    """Size of the KV cache on the CPU engine; a GPU engine sizes its own."""
+    engine_args: tuple[str, ...]
+    """Further arguments, passed to vLLM as they are."""
+    kv_margin_tokens: int
+    """Room kept free per job above its expected tokens."""
+    default_output_tokens: int
+    """Output expected of a job that names no `max_tokens`."""
+    prefill_tokens_per_second: float
+    decode_tokens_per_second: float
+    """Of one sequence. Both are the fixed rates of the service estimate."""
+    warmup_prompt: str
+    warmup_answer: str
+    """The greedy answer to the warm-up prompt must contain this; empty accepts any answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """A consistent snapshot of all limit tables."""
+
+    tiers: dict[str, TierLimits] = field(default_factory=dict)
+    lengths: dict[str, LengthLimits] = field(default_factory=dict)
+    models: dict[str, ModelLimits] = field(default_factory=dict)
+    """Enabled models only."""
+    queue_caps: dict[str, int] = field(default_factory=dict)
+    """Most waiting jobs by queue name; a queue without a row has `default_queue_cap`."""
+    default_queue_cap: int = 10_000
+    default_tier: str = "standard"
+
+    def queue_cap(self, queue: str) -> int:
+        """Most waiting jobs `queue` takes (fails closed: 429)."""
+        return self.queue_caps.get(queue, self.default_queue_cap)
+
+    def queues(self) -> list[str]:
+        """Every queue's name, in a stable order."""
+        return [f"{m}.{t}.{length}" for m in self.models for t in self.tiers for length in self.lengths]

@@ -1,0 +1,272 @@
+"""The tables. Fields, constraints and derived properties only; `lifecycle` is the one writer of a job's status."""
+
+from typing import ClassVar
+
+import uuid_utils.compat
+from django.core.validators import MinValueValidator, RegexValidator
+from django.db import models
+from django.utils import timezone
+from rest_framework_api_key.models import AbstractAPIKey, BaseAPIKeyManager
+
+from inference.keys import OpenAIKeyGenerator
+from inference.states import TERMINAL, Endpoint, EngineKind, JobEventKind, JobStatus, WorkerState
+
+slug = RegexValidator(r"^[a-z0-9][a-z0-9_-]*$", "lower-case letters, digits, '-' and '_' only")
+model_name = RegexValidator(r"^[A-Za-z0-9][A-Za-z0-9._/-]*$", "letters, digits, '.', '_', '/' and '-' only")
+
+
+def _choices(
+    values: type[JobStatus | JobEventKind | WorkerState | Endpoint | EngineKind],
+) -> list[tuple[str, str]]:
+    return [(v.value, v.value) for v in values]
+
+
+class Tier(models.Model):
+    """A class of service: who goes first, and how long a job may wait."""
+
+    name = models.CharField(max_length=32, primary_key=True, validators=[slug])
+    position = models.PositiveSmallIntegerField(default=0, help_text="Order on pages.")
+    weight = models.FloatField(
+        default=100, validators=[MinValueValidator(0.001)], help_text="Share of service against other tiers."
+    )
+    engine_priority = models.SmallIntegerField(default=0, help_text="vLLM's priority: lower goes first.")
+    target_wait_seconds = models.FloatField(
+        null=True, blank=True, help_text="Objective: jobs should start within this; empty for none."
+    )
+    start_deadline_seconds = models.FloatField(default=300, validators=[MinValueValidator(0.1)])
+    sync_start_deadline_seconds = models.FloatField(default=300, validators=[MinValueValidator(0.1)])
+    run_timeout_seconds = models.FloatField(default=600, validators=[MinValueValidator(0.1)])
+    service_tiers = models.JSONField(
+        default=list, blank=True, help_text="OpenAI service_tier values that pick this tier."
+    )
+
+    class Meta:
+        ordering: ClassVar = ["position", "name"]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class LengthClass(models.Model):
+    """A class of prompt lengths; each has queues of its own."""
+
+    name = models.CharField(max_length=32, primary_key=True, validators=[slug])
+    max_prompt_tokens = models.PositiveIntegerField(
+        null=True, blank=True, unique=True, help_text="Longest prompt, inclusive; empty for no bound."
+    )
+
+    class Meta:
+        ordering: ClassVar = [models.F("max_prompt_tokens").asc(nulls_last=True)]
+        verbose_name_plural = "length classes"
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class ServedModel(models.Model):
+    """A language model and the options of the engines that run it. Fields marked so need an engine restart."""
+
+    name = models.CharField(max_length=96, primary_key=True, validators=[model_name])
+    enabled = models.BooleanField(default=True)
+    is_default = models.BooleanField(default=False, help_text="Served by a worker that names no model.")
+    source = models.CharField(max_length=512, help_text="Local path or hub name. Needs an engine restart.")
+    max_model_len = models.PositiveIntegerField(default=8192, help_text="Tokens. Needs an engine restart.")
+    max_num_seqs = models.PositiveIntegerField(default=32, help_text="Sequences. Needs an engine restart.")
+    max_num_batched_tokens = models.PositiveIntegerField(
+        null=True, blank=True, help_text="Tokens a step; empty for vLLM's default. Needs an engine restart."
+    )
+    dtype = models.CharField(max_length=16, default="auto", help_text="Needs an engine restart.")
+    enforce_eager = models.BooleanField(default=False, help_text="Skip compilation. Needs an engine restart.")
+    tensor_parallel_size = models.PositiveSmallIntegerField(default=1, help_text="Needs an engine restart.")
+    cpu_kv_cache_gib = models.FloatField(default=1.0, help_text="CPU engine only. Needs an engine restart.")
+    engine_args = models.JSONField(
+        default=list, blank=True, help_text='More vLLM arguments, as ["--seed", "0"]. Needs an engine restart.'
+    )
+    kv_margin_tokens = models.PositiveIntegerField(default=16, help_text="KV room kept free per job.")
+    default_output_tokens = models.PositiveIntegerField(
+        default=256, help_text="Output expected of a job without max_tokens."
+    )
+    prefill_tokens_per_second = models.FloatField(default=4000, validators=[MinValueValidator(0.001)])
+    decode_tokens_per_second = models.FloatField(default=25, validators=[MinValueValidator(0.001)])
+    warmup_prompt = models.CharField(max_length=512, default="What is the capital of France?")
+    warmup_answer = models.CharField(
+        max_length=512, blank=True, default="", help_text="Must occur in the greedy answer; empty accepts any."
+    )
+
+    class Meta:
+        ordering: ClassVar = ["name"]
+        constraints: ClassVar = [
+            models.UniqueConstraint(
+                fields=["is_default"], condition=models.Q(is_default=True), name="one_default_model"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class QueueCap(models.Model):
+    """An admin's cap on the jobs waiting in one queue."""
+
+    queue = models.CharField(max_length=192, primary_key=True, help_text="<model>.<tier>.<length>")
+    max_jobs = models.PositiveIntegerField()
+
+    def __str__(self) -> str:
+        return f"{self.queue} ≤ {self.max_jobs}"
+
+
+class Tenant(models.Model):
+    """Whose work it is: fairness between tenants is by weight."""
+
+    name = models.CharField(max_length=64, primary_key=True, validators=[slug])
+    weight = models.FloatField(default=1, validators=[MinValueValidator(0.001)])
+    created_at = models.DateTimeField(default=timezone.now, editable=False)
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class ApiKeyManager(BaseAPIKeyManager):
+    """Makes keys that look like OpenAI's."""
+
+    key_generator = OpenAIKeyGenerator()
+
+
+class ApiKey(AbstractAPIKey):
+    """A tenant's key, stored hashed and shown once."""
+
+    prefix = models.CharField(max_length=11, unique=True, editable=False)
+    tenant = models.ForeignKey(Tenant, on_delete=models.CASCADE, related_name="api_keys")
+    tiers = models.ManyToManyField(Tier, blank=True, help_text="Tiers the key may use; none chosen means all.")
+
+    objects: ClassVar[ApiKeyManager] = ApiKeyManager()  # type: ignore[assignment]
+
+    class Meta(AbstractAPIKey.Meta):
+        verbose_name = "API key"
+        verbose_name_plural = "API keys"
+
+
+class Job(models.Model):
+    """One accepted inference request, for ever; the truth that the queue in Redis is an index of."""
+
+    id = models.UUIDField(primary_key=True, default=uuid_utils.compat.uuid7, editable=False)
+    tenant = models.ForeignKey(Tenant, on_delete=models.PROTECT, related_name="jobs")
+    api_key = models.ForeignKey(ApiKey, on_delete=models.SET_NULL, null=True, blank=True, related_name="+")
+    model = models.ForeignKey(ServedModel, on_delete=models.PROTECT, related_name="jobs")
+    tier = models.ForeignKey(Tier, on_delete=models.PROTECT, related_name="+")
+    length = models.ForeignKey(LengthClass, on_delete=models.PROTECT, related_name="+")
+    endpoint = models.CharField(max_length=32, choices=_choices(Endpoint))
+    request = models.TextField(help_text="The body for the engine, as JSON.")
+    streamed = models.BooleanField(default=False)
+
+    prompt_tokens = models.PositiveIntegerField()
+    expected_tokens = models.PositiveIntegerField(help_text="Output tokens reserved for in the KV cache.")
+    estimate_seconds = models.FloatField(help_text="Expected service time; what fairness charges.")
+
+    status = models.CharField(max_length=12, choices=_choices(JobStatus), default=JobStatus.QUEUED)
+    claim_id = models.UUIDField(null=True, blank=True, help_text="The claim that holds a running job.")
+    worker = models.CharField(max_length=128, blank=True, default="")
+    attempts = models.PositiveSmallIntegerField(default=0)
+    engine_crashes = models.PositiveSmallIntegerField(default=0)
+
+    created_at = models.DateTimeField(default=timezone.now)
+    start_deadline_at = models.DateTimeField()
+    started_at = models.DateTimeField(null=True, blank=True)
+    first_token_at = models.DateTimeField(null=True, blank=True)
+    finished_at = models.DateTimeField(null=True, blank=True)
+
+    result = models.TextField(blank=True, default="", help_text="The engine's answer, as JSON.")
+    output_tokens = models.PositiveIntegerField(null=True, blank=True)
+    finish_reason = models.CharField(max_length=32, blank=True, default="")
+    error_code = models.CharField(max_length=32, blank=True, default="")
+    error_message = models.TextField(blank=True, default="")
+
+    class Meta:
+        ordering: ClassVar = ["-id"]
+        indexes: ClassVar = [
+            # A client's list of its jobs, newest first.
+            models.Index(fields=["tenant", "-id"], name="job_by_tenant"),
+            # The reconciler and expiry read what is not finished; few rows whatever the history.
+            models.Index(
+                fields=["status", "id"],
+                name="job_unfinished",
+                condition=models.Q(status__in=[JobStatus.QUEUED, JobStatus.RUNNING]),
+            ),
+        ]
+        constraints: ClassVar = [
+            models.CheckConstraint(
+                name="job_running_has_claim",
+                condition=~models.Q(status=JobStatus.RUNNING) | models.Q(claim_id__isnull=False),
+            ),
+            models.CheckConstraint(
+                name="job_status_known", condition=models.Q(status__in=[s.value for s in JobStatus])
+            ),
+            models.CheckConstraint(
+                name="job_finished_has_time",
+                condition=~models.Q(status__in=[s.value for s in sorted(TERMINAL)])
+                | models.Q(finished_at__isnull=False),
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return str(self.id)
+
+    @property
+    def queue(self) -> str:
+        """Name of the job's queue."""
+        return f"{self.model_id}.{self.tier_id}.{self.length_id}"
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether the job reached a terminal status."""
+        return self.status in TERMINAL
+
+    @property
+    def queue_time_seconds(self) -> float | None:
+        """Seconds between creation and the start of the last attempt; None before any."""
+        return (self.started_at - self.created_at).total_seconds() if self.started_at else None
+
+
+class JobEvent(models.Model):
+    """One step of a job's history, written in the same transaction as the step."""
+
+    job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="events")
+    at = models.DateTimeField(default=timezone.now)
+    kind = models.CharField(max_length=12, choices=_choices(JobEventKind))
+    claim_id = models.UUIDField(null=True, blank=True)
+    worker = models.CharField(max_length=128, blank=True, default="")
+    attempt = models.PositiveSmallIntegerField(default=0)
+    detail = models.CharField(max_length=255, blank=True, default="", help_text="A reason, never a prompt.")
+
+    class Meta:
+        ordering: ClassVar = ["id"]
+
+    def __str__(self) -> str:
+        return f"{self.job_id} {self.kind}"
+
+
+class Worker(models.Model):
+    """A worker process as it last reported itself; the registry."""
+
+    name = models.CharField(max_length=128, primary_key=True)
+    model = models.ForeignKey(ServedModel, on_delete=models.CASCADE, related_name="workers")
+    engine = models.CharField(max_length=16, choices=_choices(EngineKind))
+    device = models.CharField(max_length=64)
+    serve = models.JSONField(default=list, help_text="Queue patterns it serves.")
+    host = models.CharField(max_length=255)
+    pid = models.PositiveIntegerField()
+    state = models.CharField(max_length=12, choices=_choices(WorkerState), default=WorkerState.STARTING)
+    state_detail = models.CharField(max_length=255, blank=True, default="")
+    slots = models.PositiveIntegerField(default=0)
+    in_flight = models.PositiveIntegerField(default=0)
+    kv_capacity_tokens = models.PositiveIntegerField(default=0)
+    kv_used_tokens = models.PositiveIntegerField(default=0)
+    started_at = models.DateTimeField(default=timezone.now)
+    ready_at = models.DateTimeField(null=True, blank=True, help_text="Since when it is ready; empty if it is not.")
+    heartbeat_at = models.DateTimeField(default=timezone.now)
+
+    class Meta:
+        ordering: ClassVar = ["name"]
+
+    def __str__(self) -> str:
+        return self.name

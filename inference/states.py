@@ -1,0 +1,103 @@
+"""The closed sets of the domain: what a job, an event and a worker can be. Pure; see `docs/lifecycle.md`.
+
+A test holds the table in `docs/lifecycle.md` against `TRANSITIONS`.
+"""
+
+from collections.abc import Mapping
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Final
+
+
+class JobStatus(StrEnum):
+    """Where a job is. Only `inference.lifecycle` moves it."""
+
+    QUEUED = "queued"
+    """Accepted and waiting. Entered at submission, or from `running` by a release or a rescue."""
+    RUNNING = "running"
+    """Held by one claim. Stuck only if its lease ran out: the reaper or the reconciler rescues it."""
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+    EXPIRED = "expired"
+    """Not started by its start deadline."""
+
+
+TRANSITIONS: Final[Mapping[JobStatus, frozenset[JobStatus]]] = MappingProxyType(
+    {
+        JobStatus.QUEUED: frozenset({JobStatus.RUNNING, JobStatus.CANCELLED, JobStatus.EXPIRED, JobStatus.FAILED}),
+        JobStatus.RUNNING: frozenset(
+            {JobStatus.SUCCEEDED, JobStatus.FAILED, JobStatus.CANCELLED, JobStatus.QUEUED}
+        ),
+        JobStatus.SUCCEEDED: frozenset(),
+        JobStatus.FAILED: frozenset(),
+        JobStatus.CANCELLED: frozenset(),
+        JobStatus.EXPIRED: frozenset(),
+    }
+)
+
+TERMINAL: Final = frozenset({JobStatus.SUCCEEDED, JobStatus.FAILED, JobStatus.CANCELLED, JobStatus.EXPIRED})
+
+
+class JobEventKind(StrEnum):
+    """One row of a job's history."""
+
+    QUEUED = "queued"
+    RUNNING = "running"
+    RELEASED = "released"
+    """Given back unfinished by its worker (drain, engine crash): costs no attempt."""
+    RESCUED = "rescued"
+    """Its lease ran out (worker died): the attempt counts."""
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+    EXPIRED = "expired"
+
+
+class FailureReason(StrEnum):
+    """Why a job is `failed`; the `error_code` of its row."""
+
+    BAD_REQUEST = "bad_request"
+    """The engine refused the request: the caller's fault, never retried."""
+    ENGINE_ERROR = "engine_error"
+    """The engine answered with an error of its own."""
+    ENGINE_CRASH = "engine_crash"
+    """In flight at three engine crashes."""
+    ATTEMPTS_EXHAUSTED = "attempts_exhausted"
+    """Its worker died under it `max_attempts` times."""
+    RUN_TIMEOUT = "run_timeout"
+
+
+class ReleaseReason(StrEnum):
+    """Why a running job went back to its queue."""
+
+    DRAIN = "drain"
+    ENGINE_CRASH = "engine_crash"
+    LEASE_EXPIRED = "lease_expired"
+    ENGINE_UNREACHABLE = "engine_unreachable"
+
+
+class WorkerState(StrEnum):
+    """Where a worker is; only a `ready` one claims."""
+
+    STARTING = "starting"
+    LOADING = "loading"
+    WARMING = "warming"
+    READY = "ready"
+    DRAINING = "draining"
+    STOPPED = "stopped"
+    FAILED = "failed"
+
+
+class Endpoint(StrEnum):
+    """What a job asks of the engine; the value is the path below `/v1/`."""
+
+    CHAT = "chat/completions"
+    COMPLETIONS = "completions"
+
+
+class EngineKind(StrEnum):
+    """The engines that a worker can own."""
+
+    VLLM = "vllm"
+    SIM = "sim"

@@ -1,0 +1,134 @@
+"""All settings, read from the environment once; `README.md` lists the variables."""
+
+from pathlib import Path
+from typing import Any, Final
+
+from environs import Env, validate
+
+env = Env()
+
+BASE_DIR: Final = Path(__file__).resolve().parent.parent
+STATE_DIR: Final = env.path("SLUICE_STATE_DIR", BASE_DIR / ".sluice")
+"""Where the embedded stack keeps its database, Valkey's files, sockets and secrets."""
+
+DEBUG = env.bool("DJANGO_DEBUG", False)
+SECRET_KEY = env.str("DJANGO_SECRET_KEY", "insecure-for-development-only-set-DJANGO_SECRET_KEY")
+ALLOWED_HOSTS: list[str] = env.list("DJANGO_ALLOWED_HOSTS", ["localhost", "127.0.0.1", "[::1]"])
+CSRF_TRUSTED_ORIGINS: list[str] = env.list("DJANGO_CSRF_TRUSTED_ORIGINS", [])
+
+INSTALLED_APPS = [
+    "django.contrib.admin",
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "django.contrib.staticfiles",
+    "rest_framework",
+    "rest_framework_api_key",
+    "drf_spectacular",
+    "inference",
+    "workers",
+    "project",
+]
+
+# Pages only: the API is served without them (project/asgi.py), since each costs a thread switch a request.
+MIDDLEWARE = [
+    "django.middleware.security.SecurityMiddleware",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+]
+
+ROOT_URLCONF = "project.urls"
+ASGI_APPLICATION = "project.asgi.application"
+
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [BASE_DIR / "templates"],
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+            ],
+        },
+    },
+]
+
+
+def _database() -> dict[str, Any]:
+    """Parse `DATABASE_URL`. SQLite runs in WAL, and an answered submission is on disk: synchronous=FULL."""
+    config: dict[str, Any] = dict(
+        env.dj_db_url("DATABASE_URL", f"sqlite:///{STATE_DIR / 'sluice.sqlite3'}", conn_max_age=600)
+    )
+    if config["ENGINE"] == "django.db.backends.sqlite3":
+        config["OPTIONS"] = {
+            "transaction_mode": "IMMEDIATE",
+            "timeout": 20,
+            "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA cache_size=-16000;",
+        }
+    return config
+
+
+DATABASES = {"default": _database()}
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+
+REDIS_URL = env.str("REDIS_URL", "redis://127.0.0.1:6379/0")
+BROKER_PREFIX = env.str("SLUICE_BROKER_PREFIX", "{sluice}:")
+"""Before every Redis key; the braces keep all keys in one hash slot."""
+
+LEASE_SECONDS = env.float("SLUICE_LEASE_SECONDS", 20.0, validate=validate.Range(min=1))
+MAX_ATTEMPTS = env.int("SLUICE_MAX_ATTEMPTS", 3, validate=validate.Range(min=1))
+DRAIN_SECONDS = env.float("SLUICE_DRAIN_SECONDS", 60.0, validate=validate.Range(min=0))
+"""How long a worker told to stop may finish what it runs."""
+RECONCILE_SECONDS = env.float("SLUICE_RECONCILE_SECONDS", 10.0, validate=validate.Range(min=0.5))
+ENGINE_KIND = env.str("SLUICE_ENGINE", "vllm", validate=validate.OneOf(["vllm", "sim"]))
+MODELS_DIR = env.path("SLUICE_MODELS_DIR", BASE_DIR / "models")
+"""Relative `source` paths of served models start here."""
+
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator", "OPTIONS": {"min_length": 10}},
+    {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
+]
+
+LANGUAGE_CODE = "en-us"
+TIME_ZONE = "UTC"
+USE_I18N = False
+USE_TZ = True
+
+STATIC_URL = "static/"
+STATIC_ROOT = STATE_DIR / "static"
+WHITENOISE_USE_FINDERS = True
+WHITENOISE_AUTOREFRESH = DEBUG
+
+# Bodies are bounded by inference.limits.MAX_BODY_BYTES with an error of our own; this is the backstop.
+DATA_UPLOAD_MAX_MEMORY_SIZE = 16 * 1024 * 1024
+
+REST_FRAMEWORK = {
+    "DEFAULT_AUTHENTICATION_CLASSES": ["inference.api.authentication.ApiKeyAuthentication"],
+    "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.IsAuthenticated"],
+    "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
+    "DEFAULT_PARSER_CLASSES": ["rest_framework.parsers.JSONParser"],
+    "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
+    "EXCEPTION_HANDLER": "inference.api.errors.exception_handler",
+}
+SPECTACULAR_SETTINGS = {
+    "TITLE": "Sluice",
+    "DESCRIPTION": "A self-hosted queue in front of vLLM.",
+    "VERSION": "0.1.0",
+    "SERVE_INCLUDE_SCHEMA": False,
+}
+
+LOGGING = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {"line": {"()": "project.logging.LineFormatter"}},
+    "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "line"}},
+    "root": {"handlers": ["console"], "level": env.str("SLUICE_LOG_LEVEL", "INFO")},
+}
