@@ -1,0 +1,37 @@
+"""The only writer of a job's status. `docs/lifecycle.md` has the chart; `inference.states` the table.
+
+`transitions` decides (pure), `commit` writes: one transaction for any number of changes, each conditional on
+the status and the claim that the row has, each leaving a `JobEvent`. A change that finds another state moves
+nothing and says so. Nothing here talks to Redis: callers tell the broker after the commit.
+"""
+
+from inference.lifecycle.changes import (
+    Applied,
+    Cancel,
+    Change,
+    Expire,
+    Fail,
+    NewJob,
+    Release,
+    Retry,
+    Start,
+    Succeed,
+    Work,
+)
+from inference.lifecycle.commit import apply, create
+
+__all__ = [
+    "Applied",
+    "Cancel",
+    "Change",
+    "Expire",
+    "Fail",
+    "NewJob",
+    "Release",
+    "Retry",
+    "Start",
+    "Succeed",
+    "Work",
+    "apply",
+    "create",
+]

@@ -1,0 +1,155 @@
+"""What may be asked of a job, and the answer: frozen values that cross threads and processes."""
+
+import uuid
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from inference.broker.types import Token
+from inference.states import Endpoint, FailureReason, JobStatus, ReleaseReason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewJob:
+    """A job that was admitted and has no row yet."""
+
+    id: uuid.UUID
+    tenant: str
+    api_key_id: str | None
+    model: str
+    tier: str
+    length: str
+    endpoint: Endpoint
+    request: str
+    """The body for the engine, as JSON text."""
+    streamed: bool
+    prompt_tokens: int
+    expected_tokens: int
+    estimate_seconds: float
+    created_at: datetime
+    start_deadline_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """A claim begins: `queued → running`, one attempt counted. A job past its start deadline expires instead."""
+
+    token: Token
+    worker: str
+
+    @property
+    def job_id(self) -> uuid.UUID:
+        """The job."""
+        return self.token.job_id
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Succeed:
+    """The engine answered: `running → succeeded`, if the claim still holds the job."""
+
+    token: Token
+    result: str
+    """The engine's whole answer, as JSON text."""
+    output_tokens: int | None
+    finish_reason: str
+    prompt_tokens: int | None = None
+    """As the engine counted; None keeps the count of submission."""
+    first_token_at: datetime | None = None
+
+    @property
+    def job_id(self) -> uuid.UUID:
+        """The job."""
+        return self.token.job_id
+
+
+@dataclass(frozen=True, slots=True)
+class Fail:
+    """The attempt ended for good: `running → failed`, if the claim still holds the job."""
+
+    token: Token
+    reason: FailureReason
+    message: str
+    """What the client may read. Never a prompt."""
+
+    @property
+    def job_id(self) -> uuid.UUID:
+        """The job."""
+        return self.token.job_id
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """The claim ends without a result: `running → queued`, if it still holds the job.
+
+    Gives the attempt back, except for LEASE_EXPIRED (a rescue), which after the last allowed attempt makes the
+    job `failed`. So does the third ENGINE_CRASH.
+    """
+
+    token: Token
+    reason: ReleaseReason
+
+    @property
+    def job_id(self) -> uuid.UUID:
+        """The job."""
+        return self.token.job_id
+
+
+@dataclass(frozen=True, slots=True)
+class Cancel:
+    """The client, an admin or a disconnect ends it: `queued | running → cancelled`."""
+
+    job_id: uuid.UUID
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Expire:
+    """Not started in time: `queued → expired`, if its start deadline has passed."""
+
+    job_id: uuid.UUID
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """By hand: `failed | cancelled | expired → queued`, attempts and start deadline anew."""
+
+    job_id: uuid.UUID
+
+
+Change = Start | Succeed | Fail | Release | Cancel | Expire | Retry
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    """What a worker needs to run a job, read in the transaction that started it."""
+
+    endpoint: Endpoint
+    request: str
+    """The body for the engine, as JSON text."""
+    model: str
+    tier: str
+    streamed: bool
+    attempt: int
+    """From 1."""
+    engine_crashes: int
+    """At two, the job runs alone."""
+    created_at: datetime
+    started_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Applied:
+    """What became of one change.
+
+    After a worker's change: `status` QUEUED → `broker.release(token)`; terminal → `broker.ack(token, status=…)`;
+    None → the row is gone, `broker.ack` too. A Start that did not move is never handed to the engine.
+    """
+
+    job_id: uuid.UUID
+    moved: bool
+    """Whether this change did it. A Start repeated under the claim that already holds the job counts as moved."""
+    status: JobStatus | None
+    """Where the job is after the change, moved or not; None if there is no such job."""
+    claim_id: uuid.UUID | None = None
+    """The claim that held the job before the change: whose engine request a cancel must abort."""
+    work: Work | None = field(default=None, repr=False)
+    """Of a Start that moved."""
