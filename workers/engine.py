@@ -1,6 +1,6 @@
 """What a worker needs of an engine: the protocol, and the values that cross it.
 
-`workers.engines.create` builds the engine of a kind; one contract suite (`tests/engine`) holds them all to this page.
+`workers.engines.create` builds the engine of a kind; one contract suite (`tests/engine`) holds all to this page.
 """
 
 import asyncio
@@ -93,7 +93,7 @@ class Engine(Protocol):
     """
 
     exited: asyncio.Event
-    """Set when the engine and everything it started is gone, whether it fell or was stopped; cleared by `start`."""
+    """Set when the engine and all it started is gone, whether it fell or was stopped; cleared by `start`."""
 
     async def start(self) -> None:
         """Start the process and return once `/health` answers. Raises EngineGone if it exits first.
@@ -122,4 +122,4 @@ class Engine(Protocol):
         """Read the engine's metrics once. Raises EngineGone."""
 
     async def warm_up(self) -> None:
-        """Ask the model's warm-up question, greedily. Raises EngineFault if the known answer is not in the reply."""
+        """Ask the model's warm-up question, greedily. Raises EngineFault if the reply lacks the known answer."""
