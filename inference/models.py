@@ -150,13 +150,15 @@ class Job(models.Model):
     """One accepted inference request, for ever; the truth that the queue in Redis is an index of."""
 
     id = models.UUIDField(primary_key=True, default=uuid_utils.compat.uuid7, editable=False)
-    tenant = models.ForeignKey(Tenant, on_delete=models.PROTECT, related_name="jobs")
-    api_key = models.ForeignKey(ApiKey, on_delete=models.SET_NULL, null=True, blank=True, related_name="+")
-    model = models.ForeignKey(ServedModel, on_delete=models.PROTECT, related_name="jobs")
-    tier = models.ForeignKey(Tier, on_delete=models.PROTECT, related_name="+")
-    length = models.ForeignKey(LengthClass, on_delete=models.PROTECT, related_name="+")
+    # No index on the foreign keys: each would cost every insert, and only an admin's delete would read it.
+    tenant = models.ForeignKey(Tenant, on_delete=models.PROTECT, related_name="jobs", db_index=False)
+    api_key = models.ForeignKey(
+        ApiKey, on_delete=models.SET_NULL, null=True, blank=True, related_name="+", db_index=False
+    )
+    model = models.ForeignKey(ServedModel, on_delete=models.PROTECT, related_name="jobs", db_index=False)
+    tier = models.ForeignKey(Tier, on_delete=models.PROTECT, related_name="+", db_index=False)
+    length = models.ForeignKey(LengthClass, on_delete=models.PROTECT, related_name="+", db_index=False)
     endpoint = models.CharField(max_length=32, choices=_choices(Endpoint))
-    request = models.TextField(help_text="The body for the engine, as JSON.")
     streamed = models.BooleanField(default=False)
 
     prompt_tokens = models.PositiveIntegerField()
@@ -170,27 +172,39 @@ class Job(models.Model):
     engine_crashes = models.PositiveSmallIntegerField(default=0)
 
     created_at = models.DateTimeField(default=timezone.now)
+    queued_at = models.DateTimeField(
+        default=timezone.now, help_text="Since when the start deadline's clock runs: created, or last given back."
+    )
     start_deadline_at = models.DateTimeField()
     started_at = models.DateTimeField(null=True, blank=True)
     first_token_at = models.DateTimeField(null=True, blank=True)
     finished_at = models.DateTimeField(null=True, blank=True)
 
-    result = models.TextField(blank=True, default="", help_text="The engine's answer, as JSON.")
     output_tokens = models.PositiveIntegerField(null=True, blank=True)
     finish_reason = models.CharField(max_length=32, blank=True, default="")
     error_code = models.CharField(max_length=32, blank=True, default="")
     error_message = models.TextField(blank=True, default="")
+
+    # Last, since SQLite walks through a long value to reach the columns behind it.
+    request = models.TextField(help_text="The body for the engine, as JSON.")
+    result = models.TextField(blank=True, default="", help_text="The engine's answer, as JSON.")
 
     class Meta:
         ordering: ClassVar = ["-id"]
         indexes: ClassVar = [
             # A client's list of its jobs, newest first.
             models.Index(fields=["tenant", "-id"], name="job_by_tenant"),
-            # The reconciler and expiry read what is not finished; few rows whatever the history.
+            # The reconciler reads what is not finished; few rows whatever the history.
             models.Index(
                 fields=["status", "id"],
                 name="job_unfinished",
                 condition=models.Q(status__in=[JobStatus.QUEUED, JobStatus.RUNNING]),
+            ),
+            # Expiry reads the few whose deadline has passed, however many wait.
+            models.Index(
+                fields=["start_deadline_at"],
+                name="job_start_deadline",
+                condition=models.Q(status=JobStatus.QUEUED),
             ),
         ]
         constraints: ClassVar = [

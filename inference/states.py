@@ -38,6 +38,9 @@ TRANSITIONS: Final[Mapping[JobStatus, frozenset[JobStatus]]] = MappingProxyType(
 
 TERMINAL: Final = frozenset({JobStatus.SUCCEEDED, JobStatus.FAILED, JobStatus.CANCELLED, JobStatus.EXPIRED})
 
+RETRYABLE: Final = TERMINAL - {JobStatus.SUCCEEDED}
+"""What an admin may queue again by hand. Not a transition: the same job begins anew, its history kept."""
+
 
 class JobEventKind(StrEnum):
     """One row of a job's history."""
