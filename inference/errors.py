@@ -42,11 +42,27 @@ class NotFound(SluiceError):
 
 
 @dataclass(eq=False)
+class Unauthenticated(SluiceError):
+    """No key, or one that is unknown, revoked or expired."""
+
+    code: str = "invalid_api_key"
+    status: int = 401
+
+
+@dataclass(eq=False)
 class Forbidden(SluiceError):
     """The key may not do this."""
 
     code: str = "forbidden"
     status: int = 403
+
+
+@dataclass(eq=False)
+class JobFailed(SluiceError):
+    """The job was accepted and ended without an answer. The queue has done its retrying: the client should not."""
+
+    code: str = "failed"
+    status: int = 500
 
 
 @dataclass(eq=False)

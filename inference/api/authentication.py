@@ -1,1 +1,108 @@
-"""Who is calling: a tenant by its API key."""
+"""Who is calling: a tenant by its API key. One class serves the DRF views and the asynchronous ones."""
+
+import hashlib
+import re
+import time
+from dataclasses import dataclass
+from typing import Final
+
+from django.http import HttpRequest
+from rest_framework.authentication import BaseAuthentication
+from rest_framework.request import Request
+
+from inference import errors
+from inference.api import executor
+from inference.models import ApiKey
+from inference.submission import Caller
+
+MAX_AGE_SECONDS: Final = 1.0
+"""How long a revoked key may still work."""
+
+CACHE_SIZE: Final = 10_000
+
+KEY: Final = re.compile(r"sk-[A-Za-z0-9]{8}\.[A-Za-z0-9]{40}")
+"""The form of our keys; what differs is refused without asking the database."""
+
+CHALLENGE: Final = 'Bearer realm="sluice"'
+
+_known: dict[bytes, tuple[float, Caller]] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class KeyHolder:
+    """What DRF calls the user."""
+
+    caller: Caller
+    is_authenticated: bool = True
+    is_active: bool = True
+
+
+class ApiKeyAuthentication(BaseAuthentication):
+    """`Authorization: Bearer sk-…`."""
+
+    def authenticate(self, request: Request | HttpRequest) -> tuple[KeyHolder, None]:
+        """Return who calls. Raises errors.Unauthenticated; nothing else authenticates here, so never None."""
+        key = bearer(request)
+        return KeyHolder(_cached(key) or _look_up(key)), None
+
+    def authenticate_header(self, request: Request) -> str:  # noqa: ARG002 - DRF's signature
+        """Return the challenge of a 401."""
+        return CHALLENGE
+
+
+async def caller(request: HttpRequest) -> Caller:
+    """Return who calls, from the event loop: a thread is used only for a key not seen within a second.
+
+    Raises errors.Unauthenticated.
+    """
+    known = _cached(bearer(request))
+    if known is not None:
+        return known
+    holder, _ = await executor.run(ApiKeyAuthentication().authenticate, request)
+    return holder.caller
+
+
+def bearer(request: Request | HttpRequest) -> str:
+    """Return the key that the request carries. Raises errors.Unauthenticated if it carries none of our form."""
+    scheme, _, key = request.META.get("HTTP_AUTHORIZATION", "").partition(" ")
+    if scheme.lower() != "bearer":
+        raise errors.Unauthenticated("No API key: send `Authorization: Bearer sk-...`.", code="missing_api_key")
+    if not KEY.fullmatch(key.strip()):
+        raise errors.Unauthenticated("Incorrect API key.")
+    return key.strip()
+
+
+def forget() -> None:
+    """Drop what is cached. For tests."""
+    _known.clear()
+
+
+def _cached(key: str) -> Caller | None:
+    expires_at, known = _known.get(_digest(key), (0.0, None))
+    return known if time.monotonic() < expires_at else None
+
+
+def _look_up(key: str) -> Caller:
+    asked_at = time.monotonic()
+    try:
+        row = ApiKey.objects.select_related("tenant").prefetch_related("tiers").get(prefix=key.partition(".")[0])
+    except ApiKey.DoesNotExist:
+        raise errors.Unauthenticated("Incorrect API key.") from None
+    if row.revoked or row.has_expired or not row.is_valid(key):
+        raise errors.Unauthenticated("Incorrect API key.")
+    found = _caller(row)
+    if len(_known) >= CACHE_SIZE:
+        _known.clear()
+    _known[_digest(key)] = (asked_at + MAX_AGE_SECONDS, found)
+    return found
+
+
+def _caller(row: ApiKey) -> Caller:
+    tiers = frozenset(tier.name for tier in row.tiers.all())
+    return Caller(
+        tenant=row.tenant_id, api_key_id=row.pk, tiers=tiers or None, tenant_weight=row.tenant.weight
+    )
+
+
+def _digest(key: str) -> bytes:
+    return hashlib.sha256(key.encode()).digest()

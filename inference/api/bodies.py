@@ -1,0 +1,41 @@
+"""Request bodies: bounded before they are read whole, parsed strictly, never trusted."""
+
+from typing import Any, Final
+
+import orjson
+from django.http import HttpRequest
+
+from inference import errors
+from inference.api import executor
+from inference.limits import MAX_BODY_BYTES
+
+LARGE_BYTES: Final = 64 * 1024
+"""Bodies above are parsed in the pool: the event loop must not stand still for tens of milliseconds."""
+
+
+def too_large(size: int) -> errors.TooLarge:
+    """Return the error for a body of `size` bytes, or of at least so many."""
+    return errors.TooLarge(
+        f"body: at most {MAX_BODY_BYTES} bytes are accepted, got {size} or more", param="body"
+    )
+
+
+def parse(raw: bytes) -> dict[str, Any]:
+    """Parse a JSON object. Raises errors.InvalidRequest for anything else: bad UTF-8, NaN and lone surrogates too."""
+    try:
+        body = orjson.loads(raw)
+    except orjson.JSONDecodeError as error:
+        where = f"line {error.lineno}, column {error.colno}"
+        raise errors.InvalidRequest(
+            f"body: not valid JSON ({error.msg} at {where})", code="invalid_json", param="body"
+        ) from None  # the decoder's error holds the body
+    if not isinstance(body, dict):
+        kind = {list: "an array", str: "a string", bool: "a boolean", type(None): "null"}.get(type(body), "a number")
+        raise errors.InvalidRequest(f"body: must be a JSON object, got {kind}", param="body")
+    return body
+
+
+async def read(request: HttpRequest) -> dict[str, Any]:
+    """Parse a request's body; errors as of `parse`."""
+    raw = request.body
+    return await executor.run(parse, raw) if len(raw) > LARGE_BYTES else parse(raw)

@@ -1,0 +1,69 @@
+"""The one pool of threads in which the web process does what blocks: ORM, broker, tokenizer.
+
+asgiref would open a thread, and with it a database connection, for every request that waits; here a process has
+`THREADS` of each, for good, whatever the number of open requests.
+"""
+
+import asyncio
+import functools
+import threading
+import time
+from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final, ParamSpec, TypeVar
+
+import django.db
+from django.http import HttpRequest
+from django.http.response import HttpResponseBase
+from django.template.response import SimpleTemplateResponse
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+THREADS: Final = 8
+"""Work here waits for the disk and for Redis; more threads would only queue for SQLite's write lock."""
+
+CHECK_SECONDS: Final = 1.0
+"""How long a thread trusts its database connections without a look at their age and health."""
+
+_pool = ThreadPoolExecutor(THREADS, thread_name_prefix="api")
+_thread = threading.local()
+
+
+async def run(work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+    """Run `work` in a thread of the pool and return what it returns, or raise what it raises.
+
+    Cancelling the caller drops work that has not begun; what has begun runs to its end unseen.
+    """
+    call = functools.partial(_with_connections, work, *args, **kwargs)
+    return await asyncio.get_running_loop().run_in_executor(_pool, call)
+
+
+def adapt(view: Callable[..., HttpResponseBase]) -> Callable[..., Awaitable[HttpResponseBase]]:
+    """Turn a synchronous view into an asynchronous one that runs, and renders, in the pool."""
+
+    @functools.wraps(view)
+    async def run_view(request: HttpRequest, *args: object, **kwargs: object) -> HttpResponseBase:
+        return await run(_rendered, view, request, *args, **kwargs)
+
+    return run_view
+
+
+def _rendered(view: Callable[..., HttpResponseBase], *args: object, **kwargs: object) -> HttpResponseBase:
+    response = view(*args, **kwargs)
+    if isinstance(response, SimpleTemplateResponse):
+        response.render()
+    return response
+
+
+def _with_connections(work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+    now = time.monotonic()
+    if now - getattr(_thread, "checked_at", 0.0) > CHECK_SECONDS:
+        _thread.checked_at = now
+        django.db.close_old_connections()
+    try:
+        return work(*args, **kwargs)
+    except django.db.Error:
+        # Closes a connection that broke, so that the next piece of work opens a new one.
+        django.db.close_old_connections()
+        raise

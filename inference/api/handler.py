@@ -1,0 +1,113 @@
+"""A lean ASGI handler for the API: no middleware, no thread of its own, one place for what ends with a request.
+
+Django's own handler costs an API request four switches to other threads (`request_started`, each layer of
+synchronous middleware, `request_finished`) and a thread that lives as long as the request does. None of it is of
+use here: the API has no session and no cookie, and `executor` looks after the database connections, which is what
+the two signals' receivers do. Every view is asynchronous (`executor.adapt`).
+"""
+
+import asyncio
+import contextlib
+import io
+import logging
+from typing import Any, Final
+
+from django.core.exceptions import RequestAborted
+from django.core.handlers.asgi import ASGIHandler, ASGIRequest
+from django.http.response import HttpResponseBase
+
+from inference import errors
+from inference.api import bodies
+from inference.api.errors import response as error_response
+from inference.limits import MAX_BODY_BYTES
+
+logger = logging.getLogger(__name__)
+
+JOB_ID_HEADER: Final = "x-sluice-job-id"
+
+
+class ApiRequest(ASGIRequest):
+    """A request that knows what must be done when it ends, however it ends."""
+
+    def __init__(self, scope: dict[str, Any], body_file: io.BytesIO) -> None:
+        super().__init__(scope, body_file)
+        self.closing = contextlib.AsyncExitStack()
+        """Unwound after the last byte was sent, or as soon as the client has left. It is never cut short."""
+        self.answer_headers: dict[str, str] = {}
+        """Sent with whatever the answer will be, errors too."""
+
+    def get_host(self) -> str:
+        """Return the Host header as it is: it only shapes links that go back to the sender."""
+        return str(self._get_raw_host())
+
+
+class ApiHandler(ASGIHandler):
+    """Serves the API's paths."""
+
+    request_class = ApiRequest
+
+    def load_middleware(self, is_async: bool = False) -> None:  # noqa: FBT001, FBT002 - Django's signature
+        """Load none."""
+
+    async def __call__(self, scope: dict[str, Any], receive: Any, send: Any) -> None:
+        """Serve one request."""
+        try:
+            body = await _read(scope, receive)
+            request = self.request_class(scope, io.BytesIO(body))
+        except RequestAborted:
+            return
+        except (errors.TooLarge, UnicodeDecodeError) as error:
+            await self.send_response(_refusal(error), send)
+            return
+        async with request.closing:
+            await self._answer(request, receive, send)
+
+    async def _answer(self, request: ApiRequest, receive: Any, send: Any) -> None:
+        """Answer, or stop as soon as the client leaves; the body is read, so `receive` ends only then."""
+        answering = asyncio.create_task(self._respond(request, send))
+        leaving = asyncio.create_task(receive())
+        try:
+            await asyncio.wait((answering, leaving), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            leaving.cancel()
+            answering.cancel()
+            await asyncio.wait((answering, leaving))
+        if not answering.cancelled():
+            answering.result()
+
+    async def _respond(self, request: ApiRequest, send: Any) -> None:
+        response = await self._response(request)
+        for name, value in request.answer_headers.items():
+            response.headers[name] = value
+        await self.send_response(response, send)
+
+    async def _response(self, request: ApiRequest) -> HttpResponseBase:
+        try:
+            view, args, kwargs = self.resolve_request(request)
+            response = await view(request, *args, **kwargs)
+        except Exception as error:  # noqa: BLE001 - the last resort: every error has an envelope
+            return error_response(error)
+        return response  # type: ignore[no-any-return]
+
+
+async def _read(scope: dict[str, Any], receive: Any) -> bytes:
+    """Read the whole body. Raises TooLarge as early as it can be known, RequestAborted if the client leaves."""
+    for name, value in scope["headers"]:
+        if name == b"content-length" and int(value) > MAX_BODY_BYTES:
+            raise bodies.too_large(int(value))
+    body = bytearray()
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise RequestAborted
+        body += message.get("body", b"")
+        if len(body) > MAX_BODY_BYTES:
+            raise bodies.too_large(len(body))
+        if not message.get("more_body", False):
+            return bytes(body)
+
+
+def _refusal(error: errors.TooLarge | UnicodeDecodeError) -> HttpResponseBase:
+    if isinstance(error, UnicodeDecodeError):
+        return error_response(errors.InvalidRequest("The address is not valid UTF-8.", code="bad_request"))
+    return error_response(error)
