@@ -1,0 +1,85 @@
+"""Fair queues under leases, in Redis: the only code that knows a Redis key. See `docs/architecture.md`."""
+
+import os
+from typing import Final
+
+import redis
+import redis.asyncio
+import redis.asyncio.retry
+import redis.backoff
+import redis.retry
+from django.conf import settings
+from redis.exceptions import RedisError as BrokerAway
+
+from inference.broker.claims import Request as ClaimRequest
+from inference.broker.client import AsyncBroker, Broker
+from inference.broker.types import (
+    CHUNK,
+    END,
+    INTERRUPTED,
+    Admission,
+    Claimed,
+    Credit,
+    DueLease,
+    Entry,
+    Event,
+    QueueStats,
+    Renewal,
+    Token,
+)
+
+__all__ = [
+    "CHUNK",
+    "END",
+    "INTERRUPTED",
+    "Admission",
+    "AsyncBroker",
+    "Broker",
+    "BrokerAway",
+    "ClaimRequest",
+    "Claimed",
+    "Credit",
+    "DueLease",
+    "Entry",
+    "Event",
+    "QueueStats",
+    "Renewal",
+    "Token",
+    "connect",
+    "get_broker",
+    "new_async_broker",
+]
+
+TIMEOUT_SECONDS: Final = 5.0
+"""Redis that does not answer in this time is away."""
+
+_brokers: dict[int, Broker] = {}
+
+
+def connect(url: str) -> redis.Redis:
+    """Return a client that never sends a command twice: a claim or an append repeated is not the same again."""
+    return redis.Redis.from_url(
+        url,
+        socket_timeout=TIMEOUT_SECONDS,
+        socket_connect_timeout=TIMEOUT_SECONDS,
+        retry=redis.retry.Retry(redis.backoff.NoBackoff(), 0),
+    )
+
+
+def get_broker() -> Broker:
+    """Return the process's broker, made from the settings; a forked child makes its own."""
+    pid = os.getpid()
+    if pid not in _brokers:
+        _brokers.clear()
+        _brokers[pid] = Broker(connect(settings.REDIS_URL), prefix=settings.BROKER_PREFIX)
+    return _brokers[pid]
+
+
+def new_async_broker() -> AsyncBroker:
+    """Return a broker for the running event loop, made from the settings; the caller closes it."""
+    client = redis.asyncio.Redis.from_url(
+        settings.REDIS_URL,
+        socket_connect_timeout=TIMEOUT_SECONDS,
+        retry=redis.asyncio.retry.Retry(redis.backoff.NoBackoff(), 0),
+    )
+    return AsyncBroker(client, prefix=settings.BROKER_PREFIX)

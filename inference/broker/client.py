@@ -1,0 +1,47 @@
+"""The brokers: one for threads, with every verb; one for an event loop, with those of running streams."""
+
+from collections.abc import Sequence
+from typing import Any
+from uuid import UUID
+
+import redis.asyncio
+
+from inference.broker import events, keys, leases, queues, scripts
+from inference.broker.types import CHUNK, Event, Token
+
+
+class Broker(queues.QueueVerbs, leases.LeaseVerbs, events.EventVerbs):
+    """Fair queues under leases. Every verb is one atomic script; RedisError (`BrokerAway`) comes out as it is."""
+
+
+class AsyncBroker:
+    """The verbs that running streams need on an event loop. Not shared between loops."""
+
+    def __init__(self, client: redis.asyncio.Redis, *, prefix: str) -> None:
+        self.client = client
+        self.prefix = prefix
+
+    async def append(self, token: Token, chunks: Sequence[bytes], *, kind: str = CHUNK) -> bool:
+        """Add one event per chunk to the job's stream and to waiting mailboxes. False: not ours, or cancelled."""
+        ids = (token.job_id.bytes, token.claim_id.bytes)
+        return bool(await scripts.call_async(self.client, "append", self.prefix, *ids, kind, *chunks))
+
+    async def read_mailbox(
+        self, mailbox: str, *, after: str = "0", block_ms: int = 1000
+    ) -> tuple[str, list[Event]]:
+        """Wait for messages after the cursor `after`; return the cursor to go on from, and what came."""
+        key = keys.mailbox(self.prefix, mailbox)
+        reply: Any = await self.client.xread({key: after}, count=1000, block=block_ms)
+        if not reply:
+            return after, []
+        rows = next(iter(reply.values()))[0] if isinstance(reply, dict) else reply[0][1]
+        return rows[-1][0].decode(), events.read_mail(rows)
+
+    async def stream(self, job_id: UUID, *, after: str = "0") -> list[Event]:
+        """Return the job's own events after id `after`, oldest first."""
+        rows = await self.client.xrange(keys.stream(self.prefix, job_id), min=f"({after}")
+        return events.read_stream(job_id, rows)
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self.client.aclose()

@@ -1,0 +1,23 @@
+"""Names of the Redis keys that Python touches; `lua/common.lua` lists all of them. Each starts with the prefix."""
+
+from uuid import UUID
+
+
+def bell(prefix: str, queue: str) -> str:
+    """List that a waiting worker blocks on."""
+    return f"{prefix}bell:{queue}"
+
+
+def mailbox(prefix: str, name: str) -> str:
+    """Stream that one process reads for all jobs it waits for."""
+    return f"{prefix}mail:{name}"
+
+
+def stream(prefix: str, job_id: UUID) -> bytes:
+    """Stream of one job's events."""
+    return prefix.encode() + b"s:" + job_id.bytes
+
+
+def lock(prefix: str, name: str) -> str:
+    """Lease of a periodic task."""
+    return f"{prefix}lock:{name}"

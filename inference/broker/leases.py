@@ -1,0 +1,131 @@
+"""Verbs on leases: claim, renew, ack, release, and finding those that ran out."""
+
+import contextlib
+import secrets
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+from uuid import UUID
+
+from inference.broker import base, claims, keys, queues, scripts
+from inference.broker.types import Claimed, Credit, DueLease, Renewal, Token
+
+_RENEWED: Final = 0
+_LOST: Final = 1
+
+
+class LeaseVerbs(base.Verbs):
+    """What workers ask. A lease is fenced by the claim id: a token that is not the holder's changes nothing."""
+
+    def claim(
+        self,
+        queues: Sequence[str],
+        *,
+        credit: Credit,
+        limit: int,
+        worker: str,
+        lease_seconds: float,
+        tier_weights: Mapping[str, float],
+    ) -> list[Claimed]:
+        """Take up to `limit` jobs within `credit`, in the order of `inference.scheduling`, and lease them.
+
+        Stops at the first job that does not fit: it waits, and nothing overtakes it. Plain queues (`control`)
+        come first. `queues` are of one model; a tier not in `tier_weights` weighs 1.
+        """
+        request = claims.Request(tuple(queues), credit, limit, worker, lease_seconds, tier_weights)
+        return claims.parse(self._call("claim", *claims.arguments(request)))
+
+    def claim_command(self, request: claims.Request) -> tuple[Any, ...]:
+        """Return the claim as one raw command for a connection of the caller's; answer read by `parse_claim`.
+
+        The server may answer NOSCRIPT: then `load_claim` and send it again.
+        """
+        return claims.command(self.prefix, request)
+
+    @staticmethod
+    def parse_claim(reply: list[Any]) -> list[Claimed]:
+        """Read the answer to a `claim_command`."""
+        return claims.parse(reply)
+
+    def load_claim(self) -> None:
+        """Make the server know the claim script."""
+        self.client.script_load(claims.script_text())
+
+    def bell_keys(self, queues: Sequence[str]) -> list[str]:
+        """Return the lists to BLPOP on for work in `queues`, after a claim that came back empty."""
+        return [keys.bell(self.prefix, queue) for queue in queues]
+
+    def renew(self, tokens: Sequence[Token], *, lease_seconds: float) -> Renewal:
+        """Extend leases from now. Lost ones are absent, queued or another's; see `restore` for absent ones."""
+        found = self._call("renew", _milliseconds(lease_seconds), *_raw(tokens)) if tokens else []
+        states = list(zip(tokens, found, strict=True))
+        return Renewal(
+            lost=frozenset(token for token, state in states if state == _LOST),
+            cancelled=frozenset(token for token, state in states if state not in {_RENEWED, _LOST}),
+        )
+
+    def restore(self, claimed: Claimed, *, worker: str, lease_seconds: float) -> bool:
+        """Write a lease anew that Redis forgot, for a row that still has this claim id. False: held or queued."""
+        fields: list[scripts.Argument] = [
+            *queues.queue_arguments(claimed.queue),
+            *_raw([claimed.token]),
+            worker,
+            _milliseconds(lease_seconds),
+            claimed.tenant,
+            claimed.prompt_tokens,
+            claimed.expected_tokens,
+            repr(claimed.estimate),
+            claimed.arrival_ms,
+            claimed.claimed_ms,
+            claimed.mailbox,
+            int(claimed.streamed),
+        ]
+        return bool(self._call("restore", *fields))
+
+    def ack(self, token: Token, *, status: str) -> bool:
+        """Forget a finished job, and tell those who watch it `status`. False: not ours any more, nothing done.
+
+        For a cancelled job it only drops the lease (and is True): `cancel` has told them already.
+        """
+        return bool(self._call("ack", *_raw([token]), status))
+
+    def release(self, token: Token, *, event: bool = True) -> bool:
+        """Put a job back into its queue with its first arrival, and ring. False: not ours any more, nothing done.
+
+        If this claim had begun to send output and `event`, its watchers see `interrupted`. A cancelled job
+        is dropped. What the claim charged stays charged.
+        """
+        return bool(self._call("release", *_raw([token]), int(event)))
+
+    def due(self, *, lease_seconds: float, limit: int = 100) -> list[DueLease]:
+        """Leases that ran out by the server's clock; none until the server has been up for `lease_seconds`.
+
+        Removes nothing: the row moves first. Renewals sent while the server was down come in that time.
+        """
+        rows = self._call("due", _milliseconds(lease_seconds), limit)
+        return [
+            DueLease(_token(job_id, claim_id), queue.decode(), worker.decode(), is_task=bool(is_task))
+            for job_id, claim_id, queue, worker, is_task in rows
+        ]
+
+    @contextlib.contextmanager
+    def lock(self, name: str, *, seconds: float) -> Iterator[bool]:
+        """Hold a periodic task's own lease: False if another holds it. Ends with the block, or after `seconds`."""
+        mine, key = secrets.token_bytes(16), keys.lock(self.prefix, name)
+        is_ours = bool(self.client.set(key, mine, nx=True, px=_milliseconds(seconds)))
+        try:
+            yield is_ours
+        finally:
+            if is_ours:
+                self._call("unlock", key, mine)
+
+
+def _milliseconds(seconds: float) -> int:
+    return max(1, round(seconds * 1000))
+
+
+def _raw(tokens: Sequence[Token]) -> list[bytes]:
+    return [part.bytes for token in tokens for part in (token.job_id, token.claim_id)]
+
+
+def _token(job_id: bytes, claim_id: bytes) -> Token:
+    return Token(UUID(bytes=job_id), UUID(bytes=claim_id))

@@ -1,0 +1,110 @@
+"""Verbs on waiting jobs: reserve, publish, look, cancel."""
+
+import itertools
+from collections.abc import Iterable, Sequence
+from typing import Final, Literal
+from uuid import UUID
+
+from inference import routing
+from inference.broker import base, scripts
+from inference.broker.types import Admission, Entry, QueueStats
+
+RESERVATION_SECONDS: Final = 60
+"""A reservation that is not published by then is dropped."""
+
+JOBS_PER_SCRIPT: Final = 100
+"""A long script holds everyone up."""
+
+
+class QueueVerbs(base.Verbs):
+    """What submission, the reconciler and pages ask of the queues."""
+
+    def admit(self, queue: str, job_ids: Sequence[UUID], *, cap: int) -> Admission:
+        """Reserve room for all of `job_ids` or none: waiting + reserved never exceeds `cap`, however many call."""
+        accepted, waiting = self._call("admit", queue, cap, RESERVATION_SECONDS * 1000, *base.raw(job_ids))
+        return Admission(bool(accepted), waiting, cap)
+
+    def withdraw(self, queue: str, job_ids: Sequence[UUID]) -> None:
+        """Give the room of `job_ids` back: their rows were not written."""
+        self._call("withdraw", queue, *base.raw(job_ids))
+
+    def publish(self, entries: Sequence[Entry]) -> list[bool]:
+        """Queue the jobs that are neither queued nor leased, and ring. One script per 100; False: was held."""
+        chunks = (entries[i : i + JOBS_PER_SCRIPT] for i in range(0, len(entries), JOBS_PER_SCRIPT))
+        return [bool(new) for chunk in chunks for new in self._call("publish", *_publish_arguments(chunk))]
+
+    def publish_task(self, queue: str, tag: UUID, body: bytes) -> None:
+        """Queue a Celery task that is not a job: `body` is its whole message. First in, first out."""
+        self._call("publish_task", queue, tag.bytes, body)
+
+    def cancel(self, job_id: UUID, *, status: str = "cancelled") -> Literal["queued", "leased", "absent"]:
+        """Take a job out whose row is already `status`. Says where it was.
+
+        A queued one is gone at once. A leased one is marked: renewals report it, nothing is appended any more,
+        and its worker's ack only drops the lease. Those who watch it see `status` in either case, once.
+        """
+        where: bytes = self._call("cancel", job_id.bytes, status)
+        return {b"queued": "queued", b"leased": "leased"}.get(where, "absent")  # type: ignore[return-value]
+
+    def discard(self, job_ids: Iterable[UUID]) -> set[UUID]:
+        """Drop entries, leases and reservations of jobs whose rows are finished; says which there were.
+
+        Tells nobody: `notify` those returned, so that whoever still watches them learns the end.
+        """
+        ids = list(job_ids)
+        dropped = self._call("discard", *base.raw(ids)) if ids else []
+        return {job_id for job_id, was in zip(ids, dropped, strict=True) if was}
+
+    def held(self, job_ids: Iterable[UUID]) -> set[UUID]:
+        """Those of `job_ids` that are queued or leased."""
+        ids = list(job_ids)
+        found = self._call("held", *base.raw(ids)) if ids else []
+        return {job_id for job_id, is_held in zip(ids, found, strict=True) if is_held}
+
+    def entries(self, cursor: str = "0", count: int = 500) -> tuple[str, list[UUID]]:
+        """About `count` of the jobs held; go on with the cursor returned until it is "0".
+
+        A job that is held from start to end of the walk is seen at least once, others perhaps.
+        """
+        after, ids = self._call("entries", cursor, count)
+        return after.decode(), [UUID(bytes=job_id) for job_id in ids]
+
+    def stats(self, queues: Sequence[str]) -> list[QueueStats]:
+        """Numbers of each of `queues`, in that order, all of one moment."""
+        rows = self._call("stats", *queues) if queues else []
+        return [
+            QueueStats(queue, jobs, tokens, int(oldest) if oldest else None, leases)
+            for queue, (jobs, tokens, oldest, leases) in zip(queues, rows, strict=True)
+        ]
+
+    def set_tenant_weight(self, tenant: str, weight: float) -> None:
+        """Set a tenant's share against other tenants, from the next claim on."""
+        self._call("set_weight", tenant, repr(float(weight)))
+
+
+def queue_arguments(queue: str) -> list[str]:
+    """Return a queue's name and its model, tier and length, as the scripts take them."""
+    name = routing.parse(queue)
+    return [queue, name.model, name.tier, name.length]
+
+
+def _publish_arguments(entries: Sequence[Entry]) -> list[scripts.Argument]:
+    queues = {queue: i for i, queue in enumerate(dict.fromkeys(e.queue for e in entries), start=1)}
+    names = itertools.chain.from_iterable(queue_arguments(queue) for queue in queues)
+    jobs = itertools.chain.from_iterable(_entry_arguments(e, queues[e.queue]) for e in entries)
+    return [len(queues), *names, *jobs]
+
+
+def _entry_arguments(entry: Entry, queue: int) -> list[scripts.Argument]:
+    return [
+        queue,
+        entry.job_id.bytes,
+        entry.tenant,
+        entry.prompt_tokens,
+        entry.expected_tokens,
+        repr(float(entry.estimate)),
+        "" if entry.arrival_ms is None else entry.arrival_ms,
+        entry.mailbox,
+        int(entry.streamed),
+        repr(float(entry.tenant_weight)),
+    ]

@@ -1,0 +1,53 @@
+"""The Lua scripts: every verb is one call of one of them, so it is atomic.
+
+A script is sent by its hash, and in full where the server does not know it
+(first use, SCRIPT FLUSH, restart, failover).
+"""
+
+import functools
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import redis
+import redis.asyncio
+from redis.exceptions import NoScriptError
+
+FOLDER: Final = Path(__file__).parent / "lua"
+
+Argument = str | bytes | int | float
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """One verb's Lua text, with the functions that all share before it."""
+
+    text: str
+    sha: str
+
+
+@functools.cache
+def get(name: str) -> Script:
+    """Read `lua/<name>.lua`."""
+    parts = [(FOLDER / f"{part}.lua").read_text(encoding="utf-8") for part in ("common", name)]
+    text = "\n".join(parts)
+    return Script(text, hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest())
+
+
+def call(client: redis.Redis, name: str, *args: Argument) -> Any:
+    """Run one script. No keys are declared: all share one hash tag, and Cluster is not supported."""
+    script = get(name)
+    try:
+        return client.evalsha(script.sha, 0, *args)
+    except NoScriptError:
+        return client.eval(script.text, 0, *args)
+
+
+async def call_async(client: redis.asyncio.Redis, name: str, *args: Argument) -> Any:
+    """Run one script on an asyncio client."""
+    script = get(name)
+    try:
+        return await client.evalsha(script.sha, 0, *args)
+    except NoScriptError:
+        return await client.eval(script.text, 0, *args)

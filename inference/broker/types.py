@@ -1,0 +1,139 @@
+"""What goes into the broker and comes out of it: frozen values. Times are the Redis server's clock, in ms."""
+
+from dataclasses import dataclass
+from typing import Final, Self
+from uuid import UUID
+
+CHUNK: Final = "chunk"
+"""Output, as the engine's bytes."""
+END: Final = "end"
+"""The output of this claim is complete."""
+INTERRUPTED: Final = "interrupted"
+"""The output of this claim will never be complete; the job went back to its queue."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A job to be queued. A job published again passes the arrival it had first."""
+
+    job_id: UUID
+    queue: str
+    """`<model>.<tier>.<length>`, made by `inference.routing`."""
+    tenant: str
+    prompt_tokens: int
+    expected_tokens: int
+    estimate: float
+    """Service seconds: what fairness charges."""
+    arrival_ms: int | None = None
+    """None: now, by the server's clock."""
+    mailbox: str = ""
+    """Stream of the process that waits for this job; empty if none does."""
+    streamed: bool = False
+    tenant_weight: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """One hold on one job: a lease is renewed, acked or released only with the claim that took it."""
+
+    job_id: UUID
+    claim_id: UUID
+
+    @property
+    def tag(self) -> str:
+        """The Celery task id and delivery tag of this hold."""
+        return f"{self.job_id}:{self.claim_id}"
+
+    @classmethod
+    def parse(cls, tag: str) -> Self:
+        """Read a `tag`. Raises ValueError if it is none."""
+        job_id, _, claim_id = tag.partition(":")
+        return cls(UUID(job_id), UUID(claim_id))
+
+
+@dataclass(frozen=True, slots=True)
+class Claimed:
+    """What a claim took."""
+
+    token: Token
+    queue: str
+    tenant: str
+    """Empty for a Celery task that is not a job."""
+    prompt_tokens: int
+    expected_tokens: int
+    estimate: float
+    arrival_ms: int
+    claimed_ms: int
+    streamed: bool
+    body: bytes
+    """The whole message of a Celery task that is not a job; empty for a job."""
+    mailbox: str = ""
+
+    @property
+    def kv_tokens(self) -> int:
+        """KV cache that the job is expected to fill, in tokens."""
+        return self.prompt_tokens + self.expected_tokens
+
+
+@dataclass(frozen=True, slots=True)
+class Credit:
+    """What a worker can still take."""
+
+    sequences: int
+    kv_tokens: int
+    margin_tokens: int = 0
+    """Counted on top of each job's expected tokens."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueueStats:
+    """One queue now."""
+
+    queue: str
+    jobs: int
+    tokens: int
+    """Sum of prompt and expected tokens waiting."""
+    oldest_arrival_ms: int | None
+    leases: int
+
+
+@dataclass(frozen=True, slots=True)
+class Renewal:
+    """What a renewal found: those in neither set are ours for another lease."""
+
+    lost: frozenset[Token]
+    """Absent, queued, or held by another claim."""
+    cancelled: frozenset[Token]
+    """Still ours to ack, but not to finish."""
+
+
+@dataclass(frozen=True, slots=True)
+class Admission:
+    """Whether a queue took all ids offered; `waiting` counts queued and reserved ones without them."""
+
+    accepted: bool
+    waiting: int
+    cap: int
+
+
+@dataclass(frozen=True, slots=True)
+class DueLease:
+    """A lease that ran out: its row moves first, then `release` or `ack` with its token."""
+
+    token: Token
+    queue: str
+    worker: str
+    is_task: bool
+    """A Celery task that is not a job: it has no row."""
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One step or piece of output of a job; `id` orders them within the job, as Redis Stream ids do."""
+
+    id: str
+    job_id: UUID
+    kind: str
+    """CHUNK, END, INTERRUPTED or a JobStatus value."""
+    claim_id: UUID | None
+    data: bytes
