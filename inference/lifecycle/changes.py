@@ -19,7 +19,7 @@ class NewJob:
     tier: str
     length: str
     endpoint: Endpoint
-    request: str
+    request: str = field(repr=False)
     """The body for the engine, as JSON text."""
     streamed: bool
     prompt_tokens: int
@@ -47,7 +47,7 @@ class Succeed:
     """The engine answered: `running → succeeded`, if the claim still holds the job."""
 
     token: Token
-    result: str
+    result: str = field(repr=False)
     """The engine's whole answer, as JSON text."""
     output_tokens: int | None
     finish_reason: str
@@ -67,7 +67,7 @@ class Fail:
 
     token: Token
     reason: FailureReason
-    message: str
+    message: str = field(repr=False)
     """What the client may read. Never a prompt."""
 
     @property
@@ -123,7 +123,7 @@ class Work:
     """What a worker needs to run a job, read in the transaction that started it."""
 
     endpoint: Endpoint
-    request: str
+    request: str = field(repr=False)
     """The body for the engine, as JSON text."""
     model: str
     tier: str

@@ -1,0 +1,196 @@
+"""What a change makes of a job, as pure code: a row and a change in, the new row and its event out."""
+
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any, Final
+
+from inference.lifecycle.changes import Cancel, Change, Expire, Fail, Release, Retry, Start, Succeed
+from inference.states import RETRYABLE, FailureReason, JobEventKind, JobStatus, ReleaseReason
+
+MAX_ENGINE_CRASHES: Final = 3
+"""A job in flight at this many crashes of its engine is taken to cause them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """The columns of a job that decide, and those that change."""
+
+    status: JobStatus
+    claim_id: uuid.UUID | None
+    worker: str
+    attempts: int
+    engine_crashes: int
+    queued_at: datetime
+    start_deadline_at: datetime
+    started_at: datetime | None
+    first_token_at: datetime | None
+    finished_at: datetime | None
+    prompt_tokens: int
+    output_tokens: int | None
+    finish_reason: str
+    error_code: str
+    error_message: str
+    result: str
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What a decision needs beside the row."""
+
+    now: datetime
+    max_attempts: int
+    ready_since: datetime | None
+    """Since when a worker of the job's model has been ready; None if none is: then no deadline passes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A decided change: the row as it becomes, and the event that says so."""
+
+    row: Row
+    kind: JobEventKind
+    detail: str = ""
+
+
+def decide(row: Row, change: Change, terms: Terms) -> Step | None:
+    """Return the step that the change makes, or None: the row is in another state, or another's."""
+    return _RULES[type(change)](row, change, terms)
+
+
+def is_overdue(row: Row, *, now: datetime, ready_since: datetime | None) -> bool:
+    """Whether the start deadline has passed. Its clock runs only while a worker is ready: cold starts are free."""
+    if now < row.start_deadline_at or ready_since is None:
+        return False
+    return now >= max(row.queued_at, ready_since) + (row.start_deadline_at - row.queued_at)
+
+
+def _start(row: Row, change: Start, terms: Terms) -> Step | None:
+    if row.status is not JobStatus.QUEUED:
+        return None
+    if is_overdue(row, now=terms.now, ready_since=terms.ready_since):
+        return _expired(row, terms)
+    started = replace(
+        row,
+        status=JobStatus.RUNNING,
+        claim_id=change.token.claim_id,
+        worker=change.worker,
+        attempts=row.attempts + 1,
+        started_at=terms.now,
+    )
+    return Step(started, JobEventKind.RUNNING)
+
+
+def _succeed(row: Row, change: Succeed, terms: Terms) -> Step | None:
+    if not _holds(row, change):
+        return None
+    done = replace(
+        row,
+        status=JobStatus.SUCCEEDED,
+        finished_at=terms.now,
+        first_token_at=change.first_token_at,
+        prompt_tokens=row.prompt_tokens if change.prompt_tokens is None else change.prompt_tokens,
+        output_tokens=change.output_tokens,
+        finish_reason=change.finish_reason,
+        result=change.result,
+    )
+    return Step(done, JobEventKind.SUCCEEDED)
+
+
+def _fail(row: Row, change: Fail, terms: Terms) -> Step | None:
+    return _failed(row, change.reason, change.message, terms) if _holds(row, change) else None
+
+
+def _release(row: Row, change: Release, terms: Terms) -> Step | None:
+    if not _holds(row, change):
+        return None
+    if change.reason is ReleaseReason.LEASE_EXPIRED:
+        return _rescue(row, terms)
+    crashed = change.reason is ReleaseReason.ENGINE_CRASH
+    row = replace(row, attempts=row.attempts - 1, engine_crashes=row.engine_crashes + crashed)
+    if crashed and row.engine_crashes >= MAX_ENGINE_CRASHES:
+        message = f"The engine crashed {row.engine_crashes} times while it ran this job."
+        return _failed(row, FailureReason.ENGINE_CRASH, message, terms)
+    return Step(_queued_again(row, terms), JobEventKind.RELEASED, str(change.reason))
+
+
+def _rescue(row: Row, terms: Terms) -> Step:
+    if row.attempts >= terms.max_attempts:
+        message = f"Its worker died under it {row.attempts} times."
+        return _failed(row, FailureReason.ATTEMPTS_EXHAUSTED, message, terms)
+    return Step(_queued_again(row, terms), JobEventKind.RESCUED, str(ReleaseReason.LEASE_EXPIRED))
+
+
+def _cancel(row: Row, change: Cancel, terms: Terms) -> Step | None:
+    if row.status not in {JobStatus.QUEUED, JobStatus.RUNNING}:
+        return None
+    ended = replace(row, status=JobStatus.CANCELLED, finished_at=terms.now)
+    return Step(ended, JobEventKind.CANCELLED, change.detail)
+
+
+def _expire(row: Row, _change: Expire, terms: Terms) -> Step | None:
+    overdue = is_overdue(row, now=terms.now, ready_since=terms.ready_since)
+    return _expired(row, terms) if row.status is JobStatus.QUEUED and overdue else None
+
+
+def _retry(row: Row, _change: Retry, terms: Terms) -> Step | None:
+    if row.status not in RETRYABLE:
+        return None
+    anew = replace(
+        _queued_again(row, terms),
+        attempts=0,
+        engine_crashes=0,
+        finished_at=None,
+        error_code="",
+        error_message="",
+    )
+    return Step(anew, JobEventKind.QUEUED, "retried by hand")
+
+
+def _holds(row: Row, change: Succeed | Fail | Release) -> bool:
+    """Whether the change comes from the claim that holds the job: the fence of every finish."""
+    return row.status is JobStatus.RUNNING and row.claim_id == change.token.claim_id
+
+
+def _queued_again(row: Row, terms: Terms) -> Row:
+    # The deadline's clock starts anew: a job that ran was on time, and must not expire because its worker died.
+    allowed = row.start_deadline_at - row.queued_at
+    return replace(
+        row,
+        status=JobStatus.QUEUED,
+        claim_id=None,
+        worker="",
+        started_at=None,
+        queued_at=terms.now,
+        start_deadline_at=terms.now + allowed,
+    )
+
+
+def _failed(row: Row, reason: FailureReason, message: str, terms: Terms) -> Step:
+    ended = replace(
+        row, status=JobStatus.FAILED, finished_at=terms.now, error_code=str(reason), error_message=message
+    )
+    return Step(ended, JobEventKind.FAILED, str(reason))
+
+
+def _expired(row: Row, terms: Terms) -> Step:
+    ended = replace(
+        row,
+        status=JobStatus.EXPIRED,
+        finished_at=terms.now,
+        error_code=str(JobStatus.EXPIRED),
+        error_message="Not started by its start deadline.",
+    )
+    return Step(ended, JobEventKind.EXPIRED)
+
+
+_RULES: Final[Mapping[type, Callable[[Row, Any, Terms], Step | None]]] = {
+    Start: _start,
+    Succeed: _succeed,
+    Fail: _fail,
+    Release: _release,
+    Cancel: _cancel,
+    Expire: _expire,
+    Retry: _retry,
+}
