@@ -1,0 +1,97 @@
+"""What one stack is made of: the options of `manage.py up`, checked and frozen, and the ports it settled on."""
+
+import os
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from inference.states import EngineKind
+from project.stack import ports
+from project.stack.credentials import Credentials
+
+
+class StackError(Exception):
+    """The stack can't start or can't go on; the message says why and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The command line of `manage.py up`."""
+
+    engine: EngineKind
+    host: str
+    port: int
+    state_dir: Path
+    workers: int
+    ready_file: Path | None
+
+
+@dataclass(frozen=True, slots=True)
+class StackConfig:
+    """Options with everything that was found or chosen at the start."""
+
+    options: Options
+    flower_port: int
+    valkey_port: int | None
+    """Port of the embedded Valkey; None when `REDIS_URL` names another."""
+    redis_url: str
+    credentials: Credentials
+
+    @property
+    def base_url(self) -> str:
+        """Where the web process answers."""
+        return f"http://{_reachable(self.options.host)}:{self.options.port}"
+
+    @property
+    def flower_url(self) -> str:
+        """Where Flower answers."""
+        return f"http://{_reachable(self.options.host)}:{self.flower_port}"
+
+    @property
+    def worker_names(self) -> list[str]:
+        """Celery node names of the engine workers."""
+        return [f"worker-{i}@{socket.gethostname()}" for i in range(1, self.options.workers + 1)]
+
+
+def _reachable(host: str) -> str:
+    if host in {"0.0.0.0", "::", ""}:  # noqa: S104 - compared, not bound
+        return "127.0.0.1"
+    return f"[{host}]" if ":" in host else host
+
+
+def build(options: Options, credentials: Credentials, environ: Mapping[str, str] = os.environ) -> StackConfig:
+    """Settle the ports. Raises StackError if the web port is taken."""
+    if not ports.is_free(options.host, options.port):
+        raise StackError(
+            f"port {options.port} on {options.host} is taken: stop what listens there, or choose another (--port)"
+        )
+    external = environ.get("REDIS_URL")
+    valkey_port = None if external else ports.any_free("127.0.0.1")
+    return StackConfig(
+        options=options,
+        flower_port=ports.for_flower(options.host, options.port),
+        valkey_port=valkey_port,
+        redis_url=external or f"redis://:{credentials.valkey_password}@127.0.0.1:{valkey_port}/0",
+        credentials=credentials,
+    )
+
+
+def environment(config: StackConfig, environ: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """Return the environment of every part: the caller's, with what ties the parts to this one stack."""
+    options = config.options
+    return {
+        **environ,
+        "PYTHONUNBUFFERED": "1",
+        "DJANGO_SETTINGS_MODULE": "project.settings",
+        "DJANGO_SECRET_KEY": environ.get("DJANGO_SECRET_KEY") or config.credentials.django_secret_key,
+        "DJANGO_ALLOWED_HOSTS": environ.get("DJANGO_ALLOWED_HOSTS") or _allowed_hosts(options.host),
+        "SLUICE_STATE_DIR": str(options.state_dir),
+        "SLUICE_ENGINE": options.engine.value,
+        "REDIS_URL": config.redis_url,
+        "FLOWER_BASIC_AUTH": config.credentials.flower_login,
+    }
+
+
+def _allowed_hosts(host: str) -> str:
+    return ",".join(dict.fromkeys(["localhost", "127.0.0.1", "[::1]", host, socket.gethostname()]))

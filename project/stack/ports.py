@@ -1,0 +1,33 @@
+"""Which TCP ports the stack may use."""
+
+import socket
+from typing import Final
+
+FLOWER_OFFSET: Final = 555
+"""Flower listens this far above the web port (8000 → 8555): stacks on neighbouring ports do not meet."""
+
+
+def is_free(host: str, port: int) -> bool:
+    """Whether a server could listen on `host`:`port` now."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as servers do: TIME_WAIT is no obstacle
+        try:
+            probe.bind((host, port))
+        except OSError:
+            return False
+    return True
+
+
+def any_free(host: str) -> int:
+    """Return a port that was free a moment ago."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as probe:
+        probe.bind((host, 0))
+        return int(probe.getsockname()[1])
+
+
+def for_flower(host: str, web_port: int) -> int:
+    """Choose Flower's port: the same at every start, unless something else holds it."""
+    port = web_port + FLOWER_OFFSET
+    return port if port < 65536 and is_free(host, port) else any_free(host)

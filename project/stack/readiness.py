@@ -1,0 +1,99 @@
+"""Whether the stack can take work: what each part says of itself, asked as a client would."""
+
+import asyncio
+from typing import Final
+
+import httpx
+
+from inference.states import WorkerState
+from project.stack import valkey
+from project.stack.config import StackConfig
+from project.stack.supervisor import Life, Supervisor
+
+POLL_SECONDS: Final = 0.5
+SETTLED_SECONDS: Final = 3.0
+"""A part without a question of its own (beat, control) is ready when it has run this long."""
+READY: Final = "ready"
+SILENT: Final = "no answer yet"
+TIMEOUT: Final = httpx.Timeout(2.0)
+
+
+class Readiness:
+    """Asks the parts; remembers in their `Life` which are ready."""
+
+    def __init__(self, config: StackConfig, supervisor: Supervisor) -> None:
+        self._config = config
+        self._supervisor = supervisor
+        self._client = httpx.AsyncClient(timeout=TIMEOUT, trust_env=False)
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._client.aclose()
+
+    async def valkey_answers(self) -> None:
+        """Return once the Redis server does. Parts start after it, so that none needs to retry."""
+        while not await asyncio.to_thread(valkey.answers, self._config.redis_url):  # noqa: ASYNC110 - nobody tells
+            await asyncio.sleep(POLL_SECONDS / 5)
+
+    async def missing(self) -> dict[str, str]:
+        """Return the parts that are not ready, each with what it is at; empty when all are."""
+        lives = self._supervisor.lives
+        if all(life.is_ready and life.is_running for life in lives.values()):
+            return {}
+        said = await self._ask()
+        states = {name: _state(life, said) for name, life in lives.items()}
+        for name, life in lives.items():
+            life.is_ready = states[name] == READY
+        return {name: state for name, state in states.items() if state != READY}
+
+    async def model(self) -> str:
+        """Name of a model that the stack serves, for an example. Raises httpx.HTTPError."""
+        answer = await self._get("/v1/models")
+        return str(answer.raise_for_status().json()["data"][0]["id"])
+
+    async def _get(self, path: str) -> httpx.Response:
+        headers = {"Authorization": f"Bearer {self._config.credentials.api_key}"}
+        return await self._client.get(f"{self._config.base_url}{path}", headers=headers)
+
+    async def _ask(self) -> dict[str, str]:
+        pings = await asyncio.to_thread(valkey.answers, self._config.redis_url)
+        workers, flower = await asyncio.gather(self._workers(), self._flower())
+        return {"valkey": READY if pings else SILENT, "flower": flower, **workers}
+
+    async def _flower(self) -> str:
+        try:
+            answer = await self._client.get(f"{self._config.flower_url}/healthcheck")
+        except httpx.HTTPError:
+            return SILENT
+        return READY if answer.is_success else f"answers {answer.status_code}"
+
+    async def _workers(self) -> dict[str, str]:
+        """State of each worker; the web process is ready if it can tell."""
+        names = [name.partition("@")[0] for name in self._config.worker_names]
+        silent = dict.fromkeys(names, SILENT)
+        try:
+            answer = await self._get("/api/v1/workers/")
+        except httpx.HTTPError:
+            return {"web": SILENT, **silent}
+        if not answer.is_success:
+            return {"web": f"answers {answer.status_code}", **silent}
+        states = {row["name"].partition("@")[0]: _describe(row) for row in answer.json()["data"]}
+        return {"web": READY, **{name: states.get(name, SILENT) for name in names}}
+
+
+def _describe(row: dict[str, str]) -> str:
+    detail = row.get("state_detail")
+    return f"{row['state']}: {detail}" if detail and row["state"] != WorkerState.READY else row["state"]
+
+
+def _state(life: Life, said: dict[str, str]) -> str:
+    if not life.is_running:
+        return "down"
+    settled = READY if life.ran_seconds >= SETTLED_SECONDS else "starting"
+    return said.get(life.part.name, settled)
+
+
+def sentence(missing: dict[str, str], supervisor: Supervisor) -> str:
+    """Say in one line what is still waited for."""
+    parts = [f"{name} ({state}, {supervisor.lives[name].ran_seconds:.0f} s)" for name, state in missing.items()]
+    return "waiting for " + ", ".join(parts)

@@ -1,0 +1,139 @@
+"""One stack from start to stop."""
+
+import asyncio
+import dataclasses
+import fcntl
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from project.stack import config as stack_config
+from project.stack import credentials, parts, readiness, summary, valkey
+from project.stack.config import Options, StackConfig, StackError
+from project.stack.output import Output
+from project.stack.readiness import Readiness
+from project.stack.supervisor import Supervisor
+
+SAY_AGAIN_SECONDS: Final = 5.0
+"""While waiting, the same thing is said again after this long."""
+IDLE_POLL_SECONDS: Final = 1.0
+
+
+def run(options: Options) -> None:
+    """Run the stack until it is told to stop. Raises StackError if it can't start or a part fails for good."""
+    options.state_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with _alone(options):
+        _forget_ready_file(options)
+        config = stack_config.build(options, credentials.load(options.state_dir))
+        env = stack_config.environment(config)
+        prepare(env)
+        prepared = dataclasses.replace(config, credentials=credentials.load(options.state_dir))
+        try:
+            asyncio.run(_Stack(prepared, env).run())
+        finally:
+            _forget_ready_file(options)
+
+
+@contextmanager
+def _alone(options: Options) -> Iterator[None]:
+    """Hold the state folder: two stacks on one database and one Valkey folder would ruin both."""
+    with (options.state_dir / "up.lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise StackError(
+                f"another stack runs in {options.state_dir}: stop it, or choose another folder with --state"
+            ) from None
+        yield
+
+
+def _forget_ready_file(options: Options) -> None:
+    if options.ready_file is not None:
+        options.ready_file.unlink(missing_ok=True)
+
+
+def prepare(env: dict[str, str]) -> None:
+    """Migrate and make the logins, in a process with the stack's settings. Raises StackError with its output."""
+    command = parts.leashed(parts.manage("prepare_stack"))
+    done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)  # noqa: S603 - ours
+    if done.returncode != 0:
+        raise StackError(f"the database could not be prepared:\n{done.stdout}{done.stderr}".strip())
+
+
+class _Stack:
+    """The running stack: its parts, and the tasks around them."""
+
+    def __init__(self, config: StackConfig, env: dict[str, str]) -> None:
+        self._config = config
+        all_parts = parts.build(config)
+        self._output = Output([part.name for part in all_parts])
+        self._supervisor = Supervisor(all_parts, env=env, output=self._output)
+        self._readiness = Readiness(config, self._supervisor)
+        self._stop = asyncio.Event()
+
+    async def run(self) -> None:
+        self._catch_signals()
+        await self._supervisor.open()
+        try:
+            await self._until_stopped()
+        finally:
+            self._output.say("stopping: web, then workers, then the rest (again to hurry)")
+            await self._supervisor.stop()
+            await self._readiness.close()
+            self._output.say("stopped")
+
+    def _catch_signals(self) -> None:
+        loop = asyncio.get_running_loop()
+        for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
+            loop.add_signal_handler(signum, self._on_signal)
+
+    def _on_signal(self) -> None:
+        if self._stop.is_set():
+            self._supervisor.hurry()
+        self._stop.set()
+
+    async def _until_stopped(self) -> None:
+        """Return when told to stop. Raises what a task around the parts raised."""
+        tasks = [asyncio.create_task(coro) for coro in (self._stop.wait(), self._tend(), self._announce())]
+        done, pending = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in pending:
+            task.cancel()
+        await asyncio.gather(*pending, return_exceptions=True)
+        for task in done:
+            task.result()
+
+    async def _tend(self) -> None:
+        await self._supervisor.tend()
+
+    async def _announce(self) -> None:
+        """Start the parts, say what is waited for, and tell the user and the ready file when all are ready."""
+        await self._start_parts()
+        await self._wait_until_ready()
+        self._output.say(summary.text(self._config, await self._readiness.model()))
+        if self._config.options.ready_file is not None:
+            summary.write(self._config.options.ready_file, self._config, self._supervisor)
+        while True:  # what was restarted gets its "ready" again
+            await self._readiness.missing()
+            await asyncio.sleep(IDLE_POLL_SECONDS)
+
+    async def _start_parts(self) -> None:
+        """Valkey first, if it is ours."""
+        names = list(self._supervisor.lives)
+        if self._config.valkey_port is not None:
+            valkey.write_config(self._config)
+            await self._supervisor.start(names.pop(0))
+        await self._readiness.valkey_answers()
+        for name in names:
+            await self._supervisor.start(name)
+
+    async def _wait_until_ready(self) -> None:
+        said, said_at = "", 0.0
+        while missing := await self._readiness.missing():
+            changed = str(missing) != said
+            if changed or time.monotonic() - said_at >= SAY_AGAIN_SECONDS:
+                said, said_at = str(missing), time.monotonic()
+                self._output.say(readiness.sentence(missing, self._supervisor))
+            await asyncio.sleep(readiness.POLL_SECONDS)

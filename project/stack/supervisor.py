@@ -1,0 +1,160 @@
+"""Keeps the parts running, on circus: start, restart with backoff, stop in order."""
+
+import asyncio
+import shlex
+import signal
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import zmq
+from circus.arbiter import Arbiter
+from circus.watcher import Watcher
+from django.conf import settings
+from tornado.ioloop import IOLoop
+
+from project.stack import parts
+from project.stack.config import StackError
+from project.stack.output import Output
+from project.stack.parts import Part, Stage
+from project.stack.restarts import Restarts
+
+TICK_SECONDS: Final = 0.2
+HURRY_SECONDS: Final = 3.0
+"""Asked twice to stop, a part gets this long before it is killed."""
+
+
+@dataclass(slots=True)
+class Life:
+    """One part's present run and past."""
+
+    part: Part
+    watcher: Watcher
+    restarts: Restarts = field(default_factory=Restarts)
+    is_ready: bool = False
+    started_at: float = 0.0
+    restart_at: float | None = None
+    """Monotonic time of the next start while the part is down."""
+
+    @property
+    def is_running(self) -> bool:
+        """Whether its process was there at the last look."""
+        return bool(self.watcher.processes)
+
+    @property
+    def ran_seconds(self) -> float:
+        """Length of the present run."""
+        return time.monotonic() - self.started_at
+
+
+class Supervisor:
+    """Owns all child processes. Use it from one running event loop, in the main thread.
+
+    circus spawns, captures output, reaps and stops; when to restart is decided here, since circus itself knows no
+    backoff. Its control sockets are bound inside this process only (inproc), so nobody else can reach them.
+    """
+
+    def __init__(self, all_parts: Iterable[Part], *, env: Mapping[str, str], output: Output) -> None:
+        self._output = output
+        self.lives = {part.name: Life(part, self._watcher(part, env)) for part in all_parts}
+        self._arbiter = Arbiter(
+            [life.watcher for life in self.lives.values()],
+            endpoint="inproc://control",
+            pubsub_endpoint="inproc://events",
+            context=zmq.Context(),
+            loop=IOLoop.current(),
+            check_delay=-1,  # `tend` does what circus's own periodic check would
+            proc_name="manage.py up",
+        )
+
+    def _watcher(self, part: Part, env: Mapping[str, str]) -> Watcher:
+        command, *arguments = parts.leashed(part.command)
+        return Watcher(
+            part.name,
+            shlex.quote(command),
+            args=arguments,
+            env=dict(env),
+            working_dir=str(settings.BASE_DIR),
+            autostart=False,
+            graceful_timeout=part.stop_seconds,
+            stdout_stream={"stream": self._channel(part.name, "stdout")},
+            stderr_stream={"stream": self._channel(part.name, "stderr")},
+            hooks={"after_reap": (self._on_reap, True)},
+        )
+
+    def _channel(self, name: str, channel: str) -> Any:
+        return lambda datum: self._output.feed(name, channel, datum["data"])
+
+    async def open(self) -> None:
+        """Get ready to start parts."""
+        await self._arbiter.start()
+
+    async def start(self, name: str) -> None:
+        """Start a part. A command that can't be run counts as a death."""
+        life = self.lives[name]
+        life.restart_at, life.is_ready, life.started_at = None, False, time.monotonic()
+        await life.watcher.start()
+        if not life.is_running:
+            self._note_death(life, "could not be started")
+
+    async def tend(self) -> None:
+        """Restart what dies, for ever. Raises StackError when a part failed for good."""
+        while True:
+            self._arbiter.reap_processes()
+            for life in self.lives.values():
+                await self._tend_one(life)
+            await asyncio.sleep(TICK_SECONDS)
+
+    async def _tend_one(self, life: Life) -> None:
+        if life.restarts.failed_for_good:
+            raise StackError(self._obituary(life))
+        if life.restart_at is not None and time.monotonic() >= life.restart_at:
+            await self.start(life.part.name)
+
+    def _on_reap(self, *, watcher: Watcher, exit_code: int | None, **_: object) -> bool:
+        if not watcher.is_stopping():
+            self._note_death(self.lives[watcher.name], _describe(exit_code))
+        return True
+
+    def _note_death(self, life: Life, how: str) -> None:
+        delay = life.restarts.died(ran_seconds=life.ran_seconds, was_ready=life.is_ready)
+        life.is_ready = False
+        life.restart_at = time.monotonic() + delay
+        if not life.restarts.failed_for_good:
+            self._output.say(
+                f"{life.part.name} {how} after {life.ran_seconds:.0f} s; starting it again in {delay:g} s"
+            )
+
+    def _obituary(self, life: Life) -> str:
+        lines = "\n".join(f"  {line}" for line in self._output.last_lines(life.part.name))
+        runs = life.restarts.useless_runs
+        return f"{life.part.name} ended {runs} times before it was ready; giving up. Its last lines:\n{lines}"
+
+    async def stop(self) -> None:
+        """Stop all parts, stage by stage; each is gone before the next is told. Nothing is left after it."""
+        for stage in Stage:
+            here = [life.watcher for life in self.lives.values() if life.part.stage is stage]
+            await self._arbiter.stop_watchers(watcher_iter_func=lambda reverse=True, w=here: w)  # noqa: ARG005
+        await self._arbiter.stop()
+        await asyncio.sleep(0)  # the arbiter closes its sockets in a callback
+
+    def hurry(self) -> None:
+        """Tell everything again to stop, and kill what then takes longer than `HURRY_SECONDS`."""
+        for life in self.lives.values():
+            life.watcher.graceful_timeout = HURRY_SECONDS
+        self._signal_all(signal.SIGTERM)
+        asyncio.get_running_loop().call_later(HURRY_SECONDS, self._signal_all, signal.SIGKILL)
+
+    def _signal_all(self, signum: signal.Signals) -> None:
+        for life in self.lives.values():
+            for process in life.watcher.get_active_processes():
+                process.send_signal(signum)
+
+
+def _describe(exit_code: int | None) -> str:
+    if exit_code is None:
+        return "ended"
+    if exit_code < 0:
+        return f"was ended by {signal.Signals(-exit_code).name}"
+    return f"ended with status {exit_code}"
