@@ -39,6 +39,11 @@ def parse(name: str) -> QueueName:
     return QueueName(model, tier, length)
 
 
+def is_plain(name: str) -> bool:
+    """Whether a queue holds Celery tasks that are not jobs: its name has no three parts."""
+    return name.count(".") < 2
+
+
 def length_class(prompt_tokens: int, classes: Sequence[LengthBound]) -> str:
     """Name of the narrowest class that holds `prompt_tokens`. Raises ValueError if none does."""
     fitting = [c for c in classes if c.max_prompt_tokens is None or prompt_tokens <= c.max_prompt_tokens]

@@ -1,6 +1,7 @@
 """The claim as a command and its answer as values; the script is `lua/claim.lua`."""
 
 import functools
+import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -31,8 +32,8 @@ class _Served:
 
     plain: tuple[str, ...]
     model: str
-    tiers: tuple[tuple[str, tuple[str, ...]], ...]
-    """Tier and its lengths, both in order of name."""
+    tiers: tuple[tuple[str, tuple[tuple[str, str], ...]], ...]
+    """Tier and its (length, queue) pairs, both in order of name."""
 
 
 def script_text() -> str:
@@ -74,19 +75,24 @@ def _tier_arguments(served: _Served, weights: Mapping[str, float]) -> list[scrip
     tiers = sorted(served.tiers, key=lambda tier: (-weights.get(tier[0], 1.0), tier[0]))
     arguments: list[scripts.Argument] = []
     for tier, lengths in tiers:
-        arguments += [tier, repr(float(weights.get(tier, 1.0))), len(lengths), *lengths]
+        arguments += [
+            tier,
+            repr(float(weights.get(tier, 1.0))),
+            len(lengths),
+            *itertools.chain.from_iterable(lengths),
+        ]
     return arguments
 
 
 @functools.lru_cache(maxsize=256)
 def _served(queues: tuple[str, ...]) -> _Served:
-    plain = tuple(sorted(queue for queue in queues if queue.count(".") < 2))
+    plain = tuple(sorted(queue for queue in queues if routing.is_plain(queue)))
     names = [routing.parse(queue) for queue in sorted(set(queues) - set(plain))]
     models = {name.model for name in names}
     if len(models) > 1:
         raise ValueError(f"a claim serves one model, not {sorted(models)}")
     tiers = sorted({name.tier for name in names})
-    lengths = {tier: tuple(sorted(n.length for n in names if n.tier == tier)) for tier in tiers}
+    lengths = {t: tuple(sorted((n.length, str(n)) for n in names if n.tier == t)) for t in tiers}
     return _Served(plain, next(iter(models), ""), tuple(lengths.items()))
 
 

@@ -5,6 +5,7 @@ from uuid import UUID
 
 from inference.broker import base, keys
 from inference.broker.types import Event
+from inference.states import TERMINAL
 
 
 class EventVerbs(base.Verbs):
@@ -23,7 +24,7 @@ class EventVerbs(base.Verbs):
 
     def notify(self, job_id: UUID, *, kind: str, data: bytes = b"") -> None:
         """Tell those who wait for the job, whoever holds it. A terminal `kind` also ends its watches."""
-        self._call("notify", job_id.bytes, kind, data)
+        self._call("notify", job_id.bytes, kind, data, int(kind in TERMINAL))
 
     def stream(self, job_id: UUID, *, after: str = "0") -> list[Event]:
         """Return the job's own events after id `after`, oldest first; empty where it has no stream (any more)."""

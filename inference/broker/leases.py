@@ -78,6 +78,7 @@ class LeaseVerbs(base.Verbs):
             claimed.claimed_ms,
             claimed.mailbox,
             int(claimed.streamed),
+            claimed.body,
         ]
         return bool(self._call("restore", *fields))
 

@@ -83,7 +83,9 @@ class QueueVerbs(base.Verbs):
 
 
 def queue_arguments(queue: str) -> list[str]:
-    """Return a queue's name and its model, tier and length, as the scripts take them."""
+    """Return a queue's name and its model, tier and length, as the scripts take them; a plain queue has none."""
+    if routing.is_plain(queue):
+        return [queue, "", "", ""]
     name = routing.parse(queue)
     return [queue, name.model, name.tier, name.length]
 

@@ -1,0 +1,8 @@
+-- ids...  ->  1 for each that was held
+local were = {}
+for i = 2, #ARGV do
+  local entry = read(ARGV[i])
+  if entry then forget(ARGV[i], entry) end
+  were[#were + 1] = entry and 1 or 0
+end
+return were

@@ -1,0 +1,2 @@
+-- tenant, weight
+set_weight(ARGV[2], ARGV[3])
