@@ -3,7 +3,8 @@
 Its stdin is a pipe whose other end only the worker holds. When that closes (the worker stopped the engine, or died
 in whatever way), on SIGTERM, or when the engine itself exits, all that the engine started is killed, and the shim
 exits once nothing is left: whoever waits for the shim waits for the engine's last process. Its exit status is the
-engine's, 128 + n if signal n ended it.
+engine's, 128 + n if signal n ended it. It also gives the engine a folder for temporary files and removes it at the
+end: vLLM leaves sockets in there when it is killed.
 
 Killing at once is safe, as an engine has no state worth saving, and it works from every state it can be in.
 """
@@ -14,7 +15,8 @@ import select
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+import tempfile
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from workers import process_tree
@@ -26,12 +28,18 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 def main(command: Sequence[str]) -> int:
     """Run `command` until it exits or stdin closes; kill all it left; return its exit status."""
+    with tempfile.TemporaryDirectory(prefix="sluice-engine-", ignore_cleanup_errors=True) as scratch:
+        return _hold(command, {**os.environ, "TMPDIR": scratch})
+
+
+def _hold(command: Sequence[str], env: Mapping[str, str]) -> int:
     # Orphans of the engine become our children instead of init's: so they are found, and waited for.
     _libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     wakeups = _wake_on(signal.SIGCHLD, signal.SIGTERM, signal.SIGINT)
-    # The engine has a process group of its own, and no end of the worker's pipe: its stdin is empty.
+    # The engine gets no end of the worker's pipe, and a process group of its own.
     engine = subprocess.Popen(  # noqa: S603 (the command is the worker's)
         command,
+        env=env,
         stdin=subprocess.DEVNULL,
         process_group=0,
         preexec_fn=_die_with_the_shim,  # noqa: PLW1509 (the shim has no threads)

@@ -49,8 +49,6 @@ def _environment(spec: EngineSpec) -> dict[str, str]:
         **devices.parse(spec.device).environment,
         # Longer than our client keeps an idle connection; vLLM's own 5 s would break requests at random.
         "VLLM_HTTP_TIMEOUT_KEEP_ALIVE": "3600",
-        # Sockets between vLLM's processes: beside ours, not left behind in /tmp.
-        "VLLM_RPC_BASE_PATH": str(spec.socket_path.parent),
         "VLLM_NO_USAGE_STATS": "1",
         "DO_NOT_TRACK": "1",
     }
