@@ -50,6 +50,14 @@ class Unauthenticated(SluiceError):
 
 
 @dataclass(eq=False)
+class MethodNotAllowed(SluiceError):
+    """The address exists, but not for this HTTP method."""
+
+    code: str = "method_not_allowed"
+    status: int = 405
+
+
+@dataclass(eq=False)
 class Forbidden(SluiceError):
     """The key may not do this."""
 

@@ -1,9 +1,22 @@
-"""ASGI entry point."""
+"""ASGI entry point: the API on its lean handler, everything else on Django's."""
 
 import os
+from typing import Any, Final
 
 from django.core.asgi import get_asgi_application
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "project.settings")
 
-application = get_asgi_application()
+pages = get_asgi_application()  # sets Django up, which the next import needs
+
+from inference.api.handler import ApiHandler  # noqa: E402
+
+api = ApiHandler()
+
+API_PATHS: Final = ("/v1/", "/api/")
+
+
+async def application(scope: dict[str, Any], receive: Any, send: Any) -> None:
+    """Hand the request to the handler of its path."""
+    path = scope.get("path", "").removeprefix(scope.get("root_path", ""))
+    await (api if path.startswith(API_PATHS) else pages)(scope, receive, send)

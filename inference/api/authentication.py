@@ -64,7 +64,7 @@ async def caller(request: HttpRequest) -> Caller:
 
 def bearer(request: Request | HttpRequest) -> str:
     """Return the key that the request carries. Raises errors.Unauthenticated if it carries none of our form."""
-    scheme, _, key = request.META.get("HTTP_AUTHORIZATION", "").partition(" ")
+    scheme, _, key = str(request.META.get("HTTP_AUTHORIZATION", "")).partition(" ")
     if scheme.lower() != "bearer":
         raise errors.Unauthenticated("No API key: send `Authorization: Bearer sk-...`.", code="missing_api_key")
     if not KEY.fullmatch(key.strip()):
@@ -99,9 +99,7 @@ def _look_up(key: str) -> Caller:
 
 def _caller(row: ApiKey) -> Caller:
     tiers = frozenset(tier.name for tier in row.tiers.all())
-    return Caller(
-        tenant=row.tenant_id, api_key_id=row.pk, tiers=tiers or None, tenant_weight=row.tenant.weight
-    )
+    return Caller(tenant=row.tenant_id, api_key_id=row.pk, tiers=tiers or None, tenant_weight=row.tenant.weight)
 
 
 def _digest(key: str) -> bytes:

@@ -15,13 +15,11 @@ LARGE_BYTES: Final = 64 * 1024
 
 def too_large(size: int) -> errors.TooLarge:
     """Return the error for a body of `size` bytes, or of at least so many."""
-    return errors.TooLarge(
-        f"body: at most {MAX_BODY_BYTES} bytes are accepted, got {size} or more", param="body"
-    )
+    return errors.TooLarge(f"body: at most {MAX_BODY_BYTES} bytes are accepted, got {size} or more", param="body")
 
 
 def parse(raw: bytes) -> dict[str, Any]:
-    """Parse a JSON object. Raises errors.InvalidRequest for anything else: bad UTF-8, NaN and lone surrogates too."""
+    """Parse a JSON object. Raises errors.InvalidRequest for all else: bad UTF-8, NaN, lone surrogates too."""
     try:
         body = orjson.loads(raw)
     except orjson.JSONDecodeError as error:
@@ -30,7 +28,9 @@ def parse(raw: bytes) -> dict[str, Any]:
             f"body: not valid JSON ({error.msg} at {where})", code="invalid_json", param="body"
         ) from None  # the decoder's error holds the body
     if not isinstance(body, dict):
-        kind = {list: "an array", str: "a string", bool: "a boolean", type(None): "null"}.get(type(body), "a number")
+        kind = {list: "an array", str: "a string", bool: "a boolean", type(None): "null"}.get(
+            type(body), "a number"
+        )
         raise errors.InvalidRequest(f"body: must be a JSON object, got {kind}", param="body")
     return body
 

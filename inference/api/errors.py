@@ -60,9 +60,15 @@ def headers(error: errors.SluiceError) -> dict[str, str]:
 
 def translate(error: Exception) -> errors.SluiceError:
     """Say of any exception whose problem it is. What is nobody's is ours: logged, and 500 without detail."""
+    known = error if isinstance(error, errors.SluiceError) else _of_caller(error) or _of_surroundings(error)
+    if known is None:
+        logger.error("request failed", exc_info=error, extra={"action": "api_error"})
+        known = errors.SluiceError("Internal error.", code="internal_error")
+    return known
+
+
+def _of_caller(error: Exception) -> errors.SluiceError | None:
     match error:
-        case errors.SluiceError():
-            return error
         case drf.ValidationError():
             param, message = _first(error.detail)
             return errors.InvalidRequest(f"{param}: {message}", param=param)
@@ -73,12 +79,16 @@ def translate(error: Exception) -> errors.SluiceError:
             return errors.NotFound("There is nothing at this address.")
         case django.core.exceptions.BadRequest() | django.core.exceptions.SuspiciousOperation():
             return errors.InvalidRequest("The request is malformed.", code="bad_request")
+    return None
+
+
+def _of_surroundings(error: Exception) -> errors.SluiceError | None:
+    match error:
         case broker.BrokerAway():
             return _away("The queue is not reachable.", "queue_unavailable", error)
         case django.db.OperationalError() | django.db.InterfaceError():
             return _away("The database is not reachable.", "database_unavailable", error)
-    logger.error("request failed", exc_info=error, extra={"action": "api_error"})
-    return errors.SluiceError("Internal error.", code="internal_error")
+    return None
 
 
 def _away(message: str, code: str, error: Exception) -> errors.Unavailable:

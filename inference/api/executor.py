@@ -8,9 +8,9 @@ import asyncio
 import functools
 import threading
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
-from typing import Final, ParamSpec, TypeVar
+from typing import Any, Final, ParamSpec, TypeVar
 
 import django.db
 from django.http import HttpRequest
@@ -39,7 +39,7 @@ async def run(work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
     return await asyncio.get_running_loop().run_in_executor(_pool, call)
 
 
-def adapt(view: Callable[..., HttpResponseBase]) -> Callable[..., Awaitable[HttpResponseBase]]:
+def adapt(view: Callable[..., HttpResponseBase]) -> Callable[..., Coroutine[Any, Any, HttpResponseBase]]:
     """Turn a synchronous view into an asynchronous one that runs, and renders, in the pool."""
 
     @functools.wraps(view)

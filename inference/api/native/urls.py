@@ -1,0 +1,21 @@
+"""Routes below `/api/`."""
+
+from django.urls import path, re_path
+
+from inference.api import schema
+from inference.api.executor import adapt
+from inference.api.native import events, views
+from inference.api.routes import nothing, only
+
+urlpatterns = [
+    path("v1/jobs/", adapt(views.Jobs.as_view()), name="jobs"),
+    path("v1/jobs/<uuid:job_id>/", adapt(views.JobDetail.as_view()), name="job"),
+    path("v1/jobs/<uuid:job_id>/cancel/", adapt(views.JobCancel.as_view()), name="job-cancel"),
+    path("v1/jobs/<uuid:job_id>/retry/", adapt(views.JobRetry.as_view()), name="job-retry"),
+    path("v1/jobs/<uuid:job_id>/events/", only("GET", events.job_events), name="job-events"),
+    path("v1/queues/", adapt(views.Queues.as_view()), name="queues"),
+    path("v1/workers/", adapt(views.Workers.as_view()), name="workers"),
+    path("schema/", schema.schema_view, name="schema"),
+    path("docs/", schema.docs_view, name="docs"),
+    re_path(r"^", nothing),
+]

@@ -1,0 +1,140 @@
+"""The native API: jobs, queues, workers. Synchronous DRF views, run in the API's pool of threads."""
+
+import uuid
+from typing import Any
+
+from django.db.models import QuerySet
+from drf_spectacular.utils import OpenApiResponse, PolymorphicProxySerializer, extend_schema
+from rest_framework.generics import GenericAPIView
+from rest_framework.pagination import CursorPagination
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from inference import errors, selectors, submission
+from inference.api import serializers
+from inference.api.handler import JOB_ID_HEADER
+from inference.limits import MAX_JOBS_PER_CALL
+from inference.models import Job
+from inference.states import Endpoint
+from inference.submission import Caller, Submission
+
+
+class NewestFirst(CursorPagination):
+    """Pages that stay true while jobs come in: ids grow with time."""
+
+    ordering = "-id"
+    page_size = 50
+    page_size_query_param = "limit"
+    max_page_size = 500
+
+
+class Jobs(GenericAPIView[Job]):
+    """The caller's jobs."""
+
+    serializer_class = serializers.JobSerializer
+    pagination_class = NewestFirst
+
+    def get_queryset(self) -> QuerySet[Job]:
+        """Return the caller's jobs, narrowed as asked; without the long texts."""
+        filters = serializers.JobFilterSerializer(data=self.request.query_params)
+        filters.is_valid(raise_exception=True)
+        mine = selectors.jobs_for(_caller(self.request).tenant)
+        return mine.filter(**filters.validated_data).defer("request", "result")
+
+    @extend_schema(operation_id="jobs_list", parameters=[serializers.JobFilterSerializer])
+    def get(self, request: Request) -> Response:  # noqa: ARG002 - DRF's signature
+        """List jobs, newest first, a page at a time."""
+        page = self.paginate_queryset(self.get_queryset())
+        return self.get_paginated_response(self.get_serializer(page, many=True).data)
+
+    @extend_schema(
+        operation_id="jobs_submit",
+        request=PolymorphicProxySerializer(
+            "OneOrManyJobs",
+            [serializers.SubmissionSerializer, serializers.BulkSerializer],
+            resource_type_field_name=None,
+        ),
+        responses={201: OpenApiResponse(serializers.JobDetailSerializer, 'The job; for many, `{"jobs": [...]}`.')},
+    )
+    def post(self, request: Request) -> Response:
+        """Submit one job, or up to 1,000 as `{"jobs": [...]}`: all of them or none. Answers without waiting."""
+        if "jobs" in request.data:
+            return self._submit_many(request)
+        accepted = submission.submit_many(caller=_caller(request), items=[_one(request.data)])[0]
+        shown = serializers.job(accepted, request)
+        headers = {JOB_ID_HEADER: str(accepted.pk), "Location": f"{request.path}{accepted.pk}/"}
+        return Response(shown, status=201, headers=headers)
+
+    def _submit_many(self, request: Request) -> Response:
+        accepted = submission.submit_many(caller=_caller(request), items=_many(request.data))
+        return Response({"jobs": self.get_serializer(accepted, many=True).data}, status=201)
+
+
+class JobDetail(APIView):
+    """One of the caller's jobs."""
+
+    @extend_schema(operation_id="jobs_get", responses=serializers.JobDetailSerializer)
+    def get(self, request: Request, job_id: uuid.UUID) -> Response:
+        """Return the job, with its result once it succeeded."""
+        return Response(serializers.job(selectors.job_for(_caller(request).tenant, job_id), request))
+
+
+class JobCancel(APIView):
+    """Ends a job."""
+
+    @extend_schema(operation_id="jobs_cancel", request=None, responses=serializers.JobDetailSerializer)
+    def post(self, request: Request, job_id: uuid.UUID) -> Response:
+        """Cancel the job, queued or running, and return it. One that has ended stays as it is."""
+        return Response(serializers.job(submission.cancel(caller=_caller(request), job_id=job_id), request))
+
+
+class JobRetry(APIView):
+    """Begins a job anew."""
+
+    @extend_schema(operation_id="jobs_retry", request=None, responses=serializers.JobDetailSerializer)
+    def post(self, request: Request, job_id: uuid.UUID) -> Response:
+        """Queue a failed, cancelled or expired job again, with all its attempts, and return it."""
+        return Response(serializers.job(submission.retry(caller=_caller(request), job_id=job_id), request))
+
+
+class Queues(APIView):
+    """The queues."""
+
+    @extend_schema(operation_id="queues_list", responses=serializers.QueueSerializer(many=True))
+    def get(self, request: Request) -> Response:  # noqa: ARG002 - DRF's signature
+        """List every queue with its backlog: jobs, tokens, and the age of the oldest in seconds."""
+        return Response(serializers.QueueSerializer(selectors.queue_rows(), many=True).data)
+
+
+class Workers(APIView):
+    """The workers."""
+
+    @extend_schema(operation_id="workers_list", responses=serializers.WorkerSerializer(many=True))
+    def get(self, request: Request) -> Response:  # noqa: ARG002 - DRF's signature
+        """List every worker as it last reported itself."""
+        return Response(serializers.WorkerSerializer(selectors.worker_rows(), many=True).data)
+
+
+def _caller(request: Request) -> Caller:
+    caller: Caller = request.user.caller  # type: ignore[union-attr]  # it is a KeyHolder
+    return caller
+
+
+def _one(data: Any) -> Submission:
+    checked = serializers.SubmissionSerializer(data=data)
+    checked.is_valid(raise_exception=True)
+    return _submission(checked.validated_data)
+
+
+def _many(data: Any) -> list[Submission]:
+    count = len(data["jobs"]) if isinstance(data["jobs"], list) else 0
+    if count > MAX_JOBS_PER_CALL:
+        raise errors.InvalidRequest(f"jobs: at most {MAX_JOBS_PER_CALL} in one call, got {count}", param="jobs")
+    checked = serializers.BulkSerializer(data=data)
+    checked.is_valid(raise_exception=True)
+    return [_submission(item) for item in checked.validated_data["jobs"]]
+
+
+def _submission(item: dict[str, Any]) -> Submission:
+    return Submission(endpoint=Endpoint(item["endpoint"]), body=item["body"], tier=item["tier"])

@@ -1,0 +1,30 @@
+"""What the asynchronous routes share: methods, and an answer to what is not there."""
+
+import functools
+from collections.abc import Callable, Coroutine
+from typing import Any, NoReturn
+
+from django.http.response import HttpResponseBase
+
+from inference import errors
+from inference.api.handler import ApiRequest
+
+View = Callable[..., Coroutine[Any, Any, HttpResponseBase]]
+
+
+def only(method: str, view: View) -> View:
+    """Return the view for this HTTP method alone."""
+
+    @functools.wraps(view)
+    async def checked(request: ApiRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+        if request.method != method:
+            request.answer_headers["Allow"] = method
+            raise errors.MethodNotAllowed(f"{request.path}: {request.method} is not allowed, only {method}")
+        return await view(request, *args, **kwargs)
+
+    return checked
+
+
+async def nothing(request: ApiRequest, **kwargs: object) -> NoReturn:  # noqa: ARG001 - a view
+    """Answer for an address that does not exist."""
+    raise errors.NotFound(f"{request.path}: there is nothing at this address")

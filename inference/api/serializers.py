@@ -1,0 +1,172 @@
+"""What the native API reads and writes as JSON."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+from django.http import HttpRequest
+from django.urls import reverse
+from django.utils import timezone
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import extend_schema_field
+from rest_framework import serializers
+from rest_framework.request import Request
+
+from inference.models import Job
+from inference.selectors import WorkerRow
+from inference.states import Endpoint, JobStatus
+
+
+@extend_schema_field(OpenApiTypes.OBJECT)
+class ObjectField(serializers.Field[Any, Any, Any, Any]):
+    """A JSON object, taken as it is: what is in it is checked by `inference.validation`."""
+
+    def to_internal_value(self, data: object) -> Mapping[str, Any]:
+        """Refuse what is not an object."""
+        if not isinstance(data, dict):
+            raise serializers.ValidationError(f"must be a JSON object, got {type(data).__name__}")
+        return data
+
+
+class SubmissionSerializer(serializers.Serializer[Any]):
+    """One job to be."""
+
+    endpoint = serializers.ChoiceField(choices=[e.value for e in Endpoint], default=Endpoint.CHAT.value)
+    tier = serializers.CharField(required=False, allow_null=True, default=None, max_length=32)
+    body = ObjectField(help_text="The request body as the endpoint below /v1/ takes it.")
+
+    def to_internal_value(self, data: Any) -> Any:
+        """Refuse fields that do not exist: a misspelt tier must not be the default one."""
+        unknown = sorted(set(data) - set(self.fields)) if isinstance(data, dict) else []
+        if unknown:
+            known = ", ".join(self.fields)
+            raise serializers.ValidationError({unknown[0][:64]: [f"unknown field; the fields are {known}"]})
+        return super().to_internal_value(data)
+
+
+class BulkSerializer(serializers.Serializer[Any]):
+    """Up to 1,000 jobs, all of them accepted or none."""
+
+    jobs = SubmissionSerializer(many=True, allow_empty=False)
+
+
+class JobErrorSerializer(serializers.Serializer[Any]):
+    """Why a job has no result."""
+
+    code = serializers.CharField()
+    message = serializers.CharField()
+
+
+class JobSerializer(serializers.ModelSerializer[Job]):
+    """A job without its result."""
+
+    model = serializers.CharField(source="model_id")
+    tier = serializers.CharField(source="tier_id")
+    length = serializers.CharField(source="length_id")
+    queue = serializers.CharField()
+    queue_time_seconds = serializers.FloatField(allow_null=True)
+    error = serializers.SerializerMethodField()
+    events = serializers.SerializerMethodField()
+
+    class Meta:
+        model = Job
+        fields = (
+            "id",
+            "status",
+            "endpoint",
+            "model",
+            "tier",
+            "length",
+            "queue",
+            "streamed",
+            "attempts",
+            "prompt_tokens",
+            "output_tokens",
+            "finish_reason",
+            "created_at",
+            "start_deadline_at",
+            "started_at",
+            "first_token_at",
+            "finished_at",
+            "queue_time_seconds",
+            "error",
+            "events",
+        )
+        read_only_fields = fields
+
+    @extend_schema_field(JobErrorSerializer(allow_null=True))
+    def get_error(self, job: Job) -> dict[str, str] | None:
+        """Return why the job failed; None if it did not."""
+        return {"code": job.error_code, "message": job.error_message} if job.error_code else None
+
+    @extend_schema_field(OpenApiTypes.URI)
+    def get_events(self, job: Job) -> str:
+        """Return the address of the job's event stream."""
+        path = reverse("job-events", args=[job.pk])
+        request = self.context.get("request")
+        return request.build_absolute_uri(path) if request else path
+
+
+class JobDetailSerializer(JobSerializer):
+    """A job with its result, the engine's answer."""
+
+    result = serializers.SerializerMethodField()
+
+    class Meta:
+        model = Job
+        fields = (*JobSerializer.Meta.fields, "result")
+        read_only_fields = fields
+
+    @extend_schema_field(OpenApiTypes.OBJECT)
+    def get_result(self, job: Job) -> orjson.Fragment | None:
+        """Return the engine's answer as the JSON that it is; None while there is none."""
+        return orjson.Fragment(job.result) if job.result else None
+
+
+class JobFilterSerializer(serializers.Serializer[Any]):
+    """What a list of jobs can be narrowed by."""
+
+    status = serializers.ChoiceField(choices=[s.value for s in JobStatus], required=False)
+    tier = serializers.CharField(required=False, source="tier_id")
+    model = serializers.CharField(required=False, source="model_id")
+
+
+class QueueSerializer(serializers.Serializer[Any]):
+    """One queue now."""
+
+    queue = serializers.CharField()
+    model = serializers.CharField()
+    tier = serializers.CharField()
+    length = serializers.CharField()
+    jobs = serializers.IntegerField(help_text="Admitted, not started.")
+    tokens = serializers.IntegerField(help_text="Prompt and expected output tokens of those jobs.")
+    backlog_seconds = serializers.FloatField(help_text="Age of the oldest of them.")
+    leases = serializers.IntegerField(help_text="Jobs held by workers.")
+    cap = serializers.IntegerField(help_text="Most jobs that may wait.")
+
+
+class WorkerSerializer(serializers.Serializer[Any]):
+    """One worker as it last reported itself."""
+
+    name = serializers.CharField()
+    model = serializers.CharField()
+    engine = serializers.CharField()
+    device = serializers.CharField()
+    state = serializers.CharField()
+    state_detail = serializers.CharField()
+    slots = serializers.IntegerField()
+    in_flight = serializers.IntegerField()
+    kv_capacity_tokens = serializers.IntegerField()
+    kv_used_tokens = serializers.IntegerField()
+    ready_at = serializers.DateTimeField(allow_null=True)
+    heartbeat_age_seconds = serializers.SerializerMethodField()
+    stale = serializers.BooleanField(help_text="Silent for too long: what it says of itself is old.")
+
+    def get_heartbeat_age_seconds(self, worker: WorkerRow) -> float:
+        """Return how long ago the worker reported."""
+        return round((timezone.now() - worker.heartbeat_at).total_seconds(), 3)
+
+
+def job(row: Job, request: HttpRequest | Request) -> dict[str, Any]:
+    """Return a job as JSON values, its result included."""
+    return dict(JobDetailSerializer(row, context={"request": request}).data)

@@ -1,0 +1,59 @@
+"""The engine's output to the client: as it comes, as it is."""
+
+from collections.abc import AsyncGenerator
+from typing import Final
+
+import orjson
+
+from inference import errors
+from inference.api import sse
+from inference.api.errors import envelope, translate
+from inference.api.v1.calls import Call, answer
+from inference.broker.types import CHUNK, END, Event
+from inference.states import TERMINAL
+
+DONE: Final = b"data: [DONE]"
+"""The engine's last event. Many clients leave as soon as they have it, before the job's row says `succeeded`."""
+
+
+async def relay(call: Call, heard: list[Event]) -> AsyncGenerator[bytes, None]:
+    """Yield the output of the attempt that `heard` begins with a chunk of; last, how it ended if not well."""
+    claim_id, tail = heard[0].claim_id, b""
+    while True:
+        output = b"".join(e.data for e in heard if _is_output(e, claim_id))
+        tail = (tail + output)[-2 * len(DONE) :]
+        # Before the client can see it: leaving now must not cancel what was delivered in full.
+        call.is_settled = call.is_settled or tail.rstrip().endswith(DONE)
+        if output:
+            yield output
+        ending = next((e for e in heard if not _is_output(e, claim_id)), None)
+        if ending is not None:
+            yield await _closing(call, ending)
+            return
+        while (more := await sse.within_keep_alive(call.hear())) is None:
+            yield sse.KEEP_ALIVE
+        heard = more
+
+
+def _is_output(event: Event, claim_id: object) -> bool:
+    return event.kind == CHUNK and event.claim_id == claim_id
+
+
+async def _closing(call: Call, ending: Event) -> bytes:
+    """Return the last bytes of a stream: none if its output is complete, an error event if it is not."""
+    call.is_settled = True
+    if ending.kind == END:
+        return b""
+    if ending.kind not in TERMINAL:
+        # Broken off: the job runs again for its record, but two attempts never mix in one stream.
+        message = "The engine stopped in mid-stream. The job runs again: ask for it by its id."
+        return _error_event(errors.SluiceError(message, code="interrupted"))
+    try:
+        answer(await call.row())
+    except Exception as error:  # headers are sent: whatever it is, the client reads it here
+        return _error_event(translate(error))
+    return b""
+
+
+def _error_event(error: errors.SluiceError) -> bytes:
+    return b"data: " + orjson.dumps(envelope(error)) + b"\n\n"
