@@ -16,7 +16,7 @@ import flower.views
 from django.conf import settings
 from django.db import connections
 from flower.api import BaseApiHandler, control, tasks
-from flower.views import monitor, workers
+from flower.views import broker, monitor, workers
 from tornado import template, web
 
 from inference import selectors
@@ -157,7 +157,11 @@ OWN_PAGES: Final = {
 
 
 def _own_routes() -> list[tuple[str, type[web.RequestHandler]]]:
-    return [(r"/api/sluice/queues", QueuesApi), (r"/api/sluice/workers", WorkersApi)]
+    return [
+        (r"/queues", broker.BrokerView),
+        (r"/api/sluice/queues", QueuesApi),
+        (r"/api/sluice/workers", WorkersApi),
+    ]
 
 
 def _kept_routes(routes: Iterable[Any]) -> list[Any]:

@@ -3,6 +3,7 @@
 import asyncio
 import dataclasses
 import fcntl
+import logging
 import signal
 import subprocess
 import time
@@ -24,6 +25,8 @@ IDLE_POLL_SECONDS: Final = 1.0
 
 def run(options: Options) -> None:
     """Run the stack until it is told to stop. Raises StackError if it can't start or a part fails for good."""
+    for chatty in ("circus", "httpx"):
+        logging.getLogger(chatty).setLevel(logging.WARNING)
     options.state_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
     with _alone(options):
         _forget_ready_file(options)
@@ -32,7 +35,7 @@ def run(options: Options) -> None:
         prepare(env)
         prepared = dataclasses.replace(config, credentials=credentials.load(options.state_dir))
         try:
-            asyncio.run(_Stack(prepared, env).run())
+            asyncio.run(_run(prepared, env))
         finally:
             _forget_ready_file(options)
 
@@ -61,6 +64,10 @@ def prepare(env: dict[str, str]) -> None:
     done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)  # noqa: S603 - ours
     if done.returncode != 0:
         raise StackError(f"the database could not be prepared:\n{done.stdout}{done.stderr}".strip())
+
+
+async def _run(config: StackConfig, env: dict[str, str]) -> None:
+    await _Stack(config, env).run()  # made here: circus ties itself to the loop that runs
 
 
 class _Stack:

