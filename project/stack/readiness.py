@@ -1,7 +1,7 @@
 """Whether the stack can take work: what each part says of itself, asked as a client would."""
 
 import asyncio
-from typing import Final
+from typing import Any, Final
 
 import httpx
 
@@ -77,13 +77,19 @@ class Readiness:
             return {"web": SILENT, **silent}
         if not answer.is_success:
             return {"web": f"answers {answer.status_code}", **silent}
-        states = {row["name"].partition("@")[0]: _describe(row) for row in answer.json()["data"]}
-        return {"web": READY, **{name: states.get(name, SILENT) for name in names}}
+        rows = {row["name"].partition("@")[0]: row for row in answer.json()}
+        return {
+            "web": READY,
+            **{name: _worker_state(self._supervisor.lives[name], rows.get(name)) for name in names},
+        }
 
 
-def _describe(row: dict[str, str]) -> str:
-    detail = row.get("state_detail")
-    return f"{row['state']}: {detail}" if detail and row["state"] != WorkerState.READY else row["state"]
+def _worker_state(life: Life, row: dict[str, Any] | None) -> str:
+    """What the worker's row says, unless an earlier run of it wrote that."""
+    if row is None or row["heartbeat_age_seconds"] > life.ran_seconds:
+        return SILENT
+    state, detail = row["state"], row["state_detail"]
+    return f"{state}: {detail}" if detail and state != WorkerState.READY else str(state)
 
 
 def _state(life: Life, said: dict[str, str]) -> str:
