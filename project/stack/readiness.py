@@ -85,7 +85,7 @@ class Readiness:
 
 
 def _worker_state(life: Life, row: dict[str, Any] | None) -> str:
-    """What the worker's row says, unless an earlier run of it wrote that."""
+    """Read the worker's row, unless an earlier run of it wrote that."""
     if row is None or row["heartbeat_age_seconds"] > life.ran_seconds:
         return SILENT
     state, detail = row["state"], row["state_detail"]

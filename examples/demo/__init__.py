@@ -1,0 +1,1 @@
+"""`make demo`: the whole stack on real vLLM, with real prompts over all tiers at once."""
