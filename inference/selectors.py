@@ -6,8 +6,10 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from django.db.models import QuerySet
+from django.utils import timezone
 
-from inference.models import Job
+from inference import broker, errors, fleet, routing, snapshot
+from inference.models import Job, Worker
 from inference.states import WorkerState
 
 
@@ -57,19 +59,75 @@ class WorkerRow:
 
 def queue_rows(queues: Sequence[str] | None = None) -> list[QueueRow]:
     """Every queue (or those named), in a stable order. Raises broker.BrokerAway."""
-    raise NotImplementedError
+    limits = snapshot.limits()
+    names = limits.queues() if queues is None else list(queues)
+    now_ms = timezone.now().timestamp() * 1000
+    return [_queue_row(stats, limits.queue_cap(stats.queue), now_ms) for stats in broker.get_broker().stats(names)]
 
 
 def worker_rows() -> list[WorkerRow]:
-    """Every known worker by name; stopped ones stay until they are pruned."""
-    raise NotImplementedError
+    """Every known worker by name; silent ones stay, stale, until they are pruned."""
+    now = timezone.now()
+    return [_worker_row(worker, now) for worker in Worker.objects.all()]
 
 
-def jobs_for(tenant: str) -> QuerySet[Job]:
-    """Return the tenant's jobs, newest first."""
-    raise NotImplementedError
+def jobs_for(tenant: str | None) -> QuerySet[Job]:
+    """Return the tenant's jobs (None: everyone's), newest first."""
+    return Job.objects.all() if tenant is None else Job.objects.filter(tenant=tenant)
 
 
 def job_for(tenant: str | None, job_id: uuid.UUID) -> Job:
     """One job of the tenant (None: of any). Raises errors.NotFound, for another tenant's job too."""
-    raise NotImplementedError
+    job = jobs_for(tenant).select_related("tenant").filter(id=job_id).first()
+    if job is None:
+        raise _not_found(job_id)
+    return job
+
+
+def check_exists(tenant: str | None, job_id: uuid.UUID) -> None:
+    """Raise errors.NotFound unless the tenant (None: any) has the job; reads no long text."""
+    if not jobs_for(tenant).filter(id=job_id).exists():
+        raise _not_found(job_id)
+
+
+def _not_found(job_id: uuid.UUID) -> errors.NotFound:
+    return errors.NotFound(f"No job {job_id}.", code="job_not_found")
+
+
+def _queue_row(stats: broker.QueueStats, cap: int, now_ms: float) -> QueueRow:
+    name = routing.parse(stats.queue)
+    oldest = stats.oldest_arrival_ms
+    return QueueRow(
+        queue=stats.queue,
+        model=name.model,
+        tier=name.tier,
+        length=name.length,
+        jobs=stats.jobs,
+        tokens=stats.tokens,
+        # The arrival is by Redis' clock, which may be a little ahead of ours.
+        backlog_seconds=0.0 if oldest is None else max(0.0, now_ms - oldest) / 1000,
+        leases=stats.leases,
+        cap=cap,
+    )
+
+
+def _worker_row(worker: Worker, now: datetime) -> WorkerRow:
+    return WorkerRow(
+        name=worker.name,
+        model=worker.model_id,
+        engine=worker.engine,
+        device=worker.device,
+        serve=tuple(worker.serve),
+        host=worker.host,
+        pid=worker.pid,
+        state=WorkerState(worker.state),
+        state_detail=worker.state_detail,
+        slots=worker.slots,
+        in_flight=worker.in_flight,
+        kv_capacity_tokens=worker.kv_capacity_tokens,
+        kv_used_tokens=worker.kv_used_tokens,
+        started_at=worker.started_at,
+        ready_at=worker.ready_at,
+        heartbeat_at=worker.heartbeat_at,
+        stale=fleet.is_stale(worker.heartbeat_at, now=now),
+    )

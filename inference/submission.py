@@ -1,43 +1,26 @@
-"""Takes requests in: checked, counted, routed, admitted, written, published. Or refused, leaving nothing."""
+"""Takes requests in: prepared, admitted, written, published. Or refused, leaving nothing."""
 
+import functools
+import logging
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
+from django.db import InterfaceError, OperationalError, transaction
+from django.utils import timezone
+
+from inference import admission, broker, control, errors, lifecycle, preparation, publication, selectors, snapshot
+from inference.limits import MAX_JOBS_PER_CALL, Limits
 from inference.models import Job
-from inference.states import Endpoint
+from inference.preparation import Caller, Prepared, Submission
+from inference.states import RETRYABLE, Endpoint
+
+__all__ = ["Caller", "Submission", "cancel", "retry", "submit", "submit_many"]
+
+logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Caller:
-    """Who asks: a tenant by one of its keys."""
-
-    tenant: str
-    api_key_id: str | None = None
-    tiers: frozenset[str] | None = None
-    """Tiers the key may use; None is all."""
-    tenant_weight: float = 1.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Submission:
-    """One request as a client sent it."""
-
-    endpoint: Endpoint
-    body: Mapping[str, Any] = field(repr=False)
-    """The parsed JSON body. Not trusted: anything JSON can hold."""
-    tier: str | None = None
-    """Wins over the body's `service_tier`."""
-    stream: bool | None = None
-    """None: as the body's `stream` says."""
-    synchronous: bool = False
-    """The client waits for the answer: the tier's synchronous start deadline holds."""
-    mailbox: str = ""
-    """The web process that forwards the job's events, if one waits."""
-
-
-def submit(
+def submit(  # noqa: PLR0913 - the fields of a Submission, all by name
     *,
     caller: Caller,
     endpoint: Endpoint,
@@ -46,12 +29,19 @@ def submit(
     stream: bool | None = None,
     synchronous: bool = False,
     mailbox: str = "",
+    job_id: uuid.UUID | None = None,
 ) -> Job:
     """Accept one request. Raises an `inference.errors` error that names the reason, with nothing left behind."""
-    submission = Submission(
-        endpoint=endpoint, body=body, tier=tier, stream=stream, synchronous=synchronous, mailbox=mailbox
+    item = Submission(
+        endpoint=endpoint,
+        body=body,
+        tier=tier,
+        stream=stream,
+        synchronous=synchronous,
+        mailbox=mailbox,
+        job_id=job_id,
     )
-    return submit_many(caller=caller, items=[submission])[0]
+    return submit_many(caller=caller, items=[item])[0]
 
 
 def submit_many(*, caller: Caller, items: Sequence[Submission]) -> list[Job]:
@@ -60,7 +50,20 @@ def submit_many(*, caller: Caller, items: Sequence[Submission]) -> list[Job]:
     Errors as of `submit`; with several items their `param` starts with the item's place, as `jobs[3].messages`.
     If Redis goes away between commit and publish the jobs are accepted: the reconciler publishes them.
     """
-    raise NotImplementedError
+    if not 1 <= len(items) <= MAX_JOBS_PER_CALL:
+        raise errors.InvalidRequest(f"jobs: from 1 to {MAX_JOBS_PER_CALL}, not {len(items)}", param="jobs")
+    limits = snapshot.limits()
+    prepared = preparation.prepare(caller, items, limits=limits, now=timezone.now())
+    offers = _offers(prepared, limits)
+    _admit(offers)
+    try:
+        return _write(prepared)
+    except (OperationalError, InterfaceError) as error:
+        _withdraw(offers)
+        raise errors.Unavailable("The database cannot be reached; nothing was accepted. Try again.") from error
+    except BaseException:
+        _withdraw(offers)
+        raise
 
 
 def cancel(*, caller: Caller | None, job_id: uuid.UUID) -> Job:
@@ -68,4 +71,93 @@ def cancel(*, caller: Caller | None, job_id: uuid.UUID) -> Job:
 
     The row moves first; then the broker and a broadcast tell the engine's worker. Raises errors.NotFound.
     """
-    raise NotImplementedError
+    tenant = None if caller is None else caller.tenant
+    selectors.check_exists(tenant, job_id)
+    [applied] = lifecycle.apply([lifecycle.Cancel(job_id, "by an admin" if caller is None else "by the client")])
+    if applied.moved:
+        transaction.on_commit(functools.partial(_tell_cancelled, applied))
+    return selectors.job_for(tenant, job_id)
+
+
+def retry(*, caller: Caller | None, job_id: uuid.UUID) -> Job:
+    """Queue a failed, cancelled or expired job anew, by hand, and return it.
+
+    Raises errors.NotFound, errors.InvalidRequest if it is in another status, and what admission raises.
+    """
+    tenant = None if caller is None else caller.tenant
+    job = selectors.job_for(tenant, job_id)
+    offer = _offer_of(job, snapshot.limits())
+    admission.admit(offer)
+    [applied] = lifecycle.apply([lifecycle.Retry(job_id)])
+    if not applied.moved:
+        _withdraw([offer])
+        message = f"job {job_id} is {applied.status}; only {', '.join(sorted(RETRYABLE))} jobs can be retried"
+        raise errors.InvalidRequest(message, code="not_retryable", status=409)
+    entry = publication.entry_of(job, tenant_weight=job.tenant.weight)
+    transaction.on_commit(functools.partial(publication.publish, [entry]))
+    return selectors.job_for(tenant, job_id)
+
+
+def _offers(prepared: Sequence[Prepared], limits: Limits) -> list[admission.Offer]:
+    queues: dict[str, list[Prepared]] = {}
+    for item in prepared:
+        queues.setdefault(item.entry.queue, []).append(item)
+    return [
+        admission.Offer(
+            queue=queue,
+            job_ids=[item.job.id for item in items],
+            seconds=sum(item.job.estimate_seconds for item in items),
+            slots=limits.models[items[0].job.model].max_num_seqs,
+            cap=limits.queue_cap(queue),
+        )
+        for queue, items in queues.items()
+    ]
+
+
+def _offer_of(job: Job, limits: Limits) -> admission.Offer:
+    if job.model_id not in limits.models:
+        raise errors.NotFound(f"model {job.model_id!r} is not served any more", code="model_not_found")
+    return admission.Offer(
+        queue=job.queue,
+        job_ids=[job.id],
+        seconds=job.estimate_seconds,
+        slots=limits.models[job.model_id].max_num_seqs,
+        cap=limits.queue_cap(job.queue),
+    )
+
+
+def _admit(offers: Sequence[admission.Offer]) -> None:
+    """Admit all or none."""
+    for i, offer in enumerate(offers):
+        try:
+            admission.admit(offer)
+        except errors.SluiceError:
+            _withdraw(offers[:i])
+            raise
+
+
+def _write(prepared: Sequence[Prepared]) -> list[Job]:
+    with transaction.atomic():
+        jobs = lifecycle.create([item.job for item in prepared])
+        entries = [item.entry for item in prepared]
+        # Robust: once committed the jobs are accepted, whatever becomes of the publish.
+        transaction.on_commit(functools.partial(publication.publish, entries), robust=True)
+    return jobs
+
+
+def _withdraw(offers: Sequence[admission.Offer]) -> None:
+    try:
+        for offer in offers:
+            broker.get_broker().withdraw(offer.queue, offer.job_ids)
+    except broker.BrokerAway:
+        logger.warning("Reservations not withdrawn, they lapse", extra={"action": "withdraw_failed"})
+
+
+def _tell_cancelled(applied: lifecycle.Applied) -> None:
+    try:
+        broker.get_broker().cancel(applied.job_id)
+    except broker.BrokerAway:
+        extra = {"action": "cancel_not_told", "job_id": applied.job_id}
+        logger.warning("Cancel not told to the broker, the reconciler will", exc_info=True, extra=extra)
+    if applied.claim_id is not None:
+        control.abort(applied.job_id, applied.claim_id)

@@ -4,6 +4,7 @@ import uuid
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import datetime
+from enum import StrEnum
 from operator import attrgetter
 from typing import Any, Final
 
@@ -20,7 +21,6 @@ from inference.states import Endpoint, JobEventKind, JobStatus
 COLUMNS: Final = tuple(f.name for f in fields(transitions.Row))
 NO_CLAIM: Final = uuid.UUID(int=0)
 _VALUES: Final = attrgetter(*COLUMNS)
-_FIELDS: Final = {f.name: f for f in Job._meta.concrete_fields}
 
 # The rows are locked when this runs; its condition is the second lock, should that ever not hold.
 _UPDATE: Final = (
@@ -149,13 +149,20 @@ def _write(known: dict[uuid.UUID, _Known]) -> None:
 
 
 def _parameters(job_id: uuid.UUID, job: _Known) -> list[Any]:
-    values = [_adapt(name, value) for name, value in zip(COLUMNS, _VALUES(job.row), strict=True)]
-    held = [_adapt("claim_id", claim_id) for claim_id in (NO_CLAIM, job.read.claim_id or NO_CLAIM)]
-    return [*values, _adapt("id", job_id), str(job.read.status), *held]
+    held = job.read.claim_id or NO_CLAIM
+    return [_adapt(v) for v in (*_VALUES(job.row), job_id, job.read.status, NO_CLAIM, held)]
 
 
-def _adapt(column: str, value: object) -> Any:
-    return _FIELDS[column].get_db_prep_save(value, connection)
+def _adapt(value: object) -> Any:
+    """Return the value as the database's driver takes it: what the ORM does, at a tenth of its price."""
+    match value:
+        case uuid.UUID():
+            return value if connection.features.has_native_uuid_field else value.hex
+        case datetime():
+            return connection.ops.adapt_datetimefield_value(value)
+        case StrEnum():
+            return str(value)
+    return value
 
 
 def _with_work(answers: list[Applied], changes: Sequence[Change], known: dict[uuid.UUID, _Known]) -> list[Applied]:

@@ -1,0 +1,174 @@
+"""Checks of single fields, each with an error that names the field, the limit and the value."""
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from inference.errors import InvalidRequest
+
+MAX_DEPTH: Final = 64
+MAX_VALUES: Final = 250_000
+"""Values in one body, keys not counted: bounds the time that checking takes."""
+
+INT64: Final = 2**63 - 1
+_SHOWN: Final = 40
+
+RANGES: Final[Mapping[str, tuple[float, float]]] = {
+    "temperature": (0, 2),
+    "top_p": (0, 1),
+    "min_p": (0, 1),
+    "presence_penalty": (-2, 2),
+    "frequency_penalty": (-2, 2),
+    "repetition_penalty": (0, 100),
+}
+INTEGERS: Final[Mapping[str, tuple[int, int]]] = {
+    "seed": (-INT64 - 1, INT64),
+    "top_k": (-1, INT64),
+    "min_tokens": (0, INT64),
+    "truncate_prompt_tokens": (-1, INT64),
+}
+
+
+def wrong(path: str, rule: str, value: object) -> InvalidRequest:
+    """Return the error: `path` breaks `rule` with `value`, of which only the beginning is told."""
+    path = show_path(path)
+    return InvalidRequest(f"{path} {rule}, not {show(value)}", param=path)
+
+
+def show(value: object) -> str:
+    """Return the value for a message, cut: never a whole prompt."""
+    if isinstance(value, list | dict):
+        return kind(value)
+    if isinstance(value, int) and not isinstance(value, bool) and value.bit_length() > 256:
+        return "a number of more than 77 digits"  # Python refuses to print very long ones
+    shown = "nothing" if value is None else repr(value[:_SHOWN] if isinstance(value, str) else value)
+    is_cut = len(shown) > _SHOWN or (isinstance(value, str) and len(value) > _SHOWN)
+    return f"{shown[:_SHOWN]}…" if is_cut else shown
+
+
+def kind(value: object) -> str:
+    """Return the name that JSON has for the value's type."""
+    if isinstance(value, list | dict):
+        return f"{'a list' if isinstance(value, list) else 'an object'} of {len(value)}"
+    return {type(None): "null", bool: "a boolean", str: "a string"}.get(type(value), "a number")
+
+
+def is_integer(value: object) -> bool:
+    """Whether the value is a whole number; `true` is none, though Python says so."""
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def check_values(body: Mapping[str, Any]) -> None:
+    """Check every value in the body, however deep: what neither database nor engine could hold is refused."""
+    for path, value in _walk(body):
+        if isinstance(value, str):
+            _check_text(path, value)
+        elif isinstance(value, float) and not math.isfinite(value):
+            raise wrong(path, "must be a finite number", value)
+        elif is_integer(value) and not -(2**64) < value < 2**64:
+            raise wrong(path, "must be a number of at most 64 bits", value)
+
+
+def text(body: Mapping[str, Any], name: str, *, required: bool = False) -> str:
+    """Return a string field, "" if it is absent."""
+    value = body.get(name)
+    if value is None and not required:
+        return ""
+    if not isinstance(value, str) or (required and not value):
+        raise wrong(name, "must be a non-empty string" if required else "must be a string", value)
+    return value
+
+
+def flag(body: Mapping[str, Any], name: str) -> bool | None:
+    """Return a boolean field, None if it is absent."""
+    value = body.get(name)
+    if value is not None and not isinstance(value, bool):
+        raise wrong(name, "must be true or false", value)
+    return value
+
+
+def integer(body: Mapping[str, Any], name: str, *, low: int, high: int) -> int | None:
+    """Return a whole number from `low` to `high`, None if it is absent."""
+    value = body.get(name)
+    if value is None:
+        return None
+    if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
+        raise wrong(name, f"must be a whole number from {low} to {high}", value)
+    return value
+
+
+def number(body: Mapping[str, Any], name: str, *, low: float, high: float) -> None:
+    """Check a number from `low` to `high`, if it is there."""
+    value = body.get(name)
+    if value is None:
+        return
+    if not isinstance(value, int | float) or isinstance(value, bool) or not low <= value <= high:
+        raise wrong(name, f"must be a number from {low} to {high}", value)
+
+
+def mapping(body: Mapping[str, Any], name: str) -> None:
+    """Check an object, if it is there."""
+    value = body.get(name)
+    if value is not None and not isinstance(value, dict):
+        raise wrong(name, "must be an object", value)
+
+
+def objects(body: Mapping[str, Any], name: str) -> None:
+    """Check a list of objects, if it is there."""
+    value = body.get(name)
+    if value is not None and not (isinstance(value, list) and all(isinstance(v, dict) for v in value)):
+        raise wrong(name, "must be a list of objects", value)
+
+
+def texts(body: Mapping[str, Any], name: str) -> None:
+    """Check a non-empty string or a list of such, if it is there."""
+    value = body.get(name)
+    values = value if isinstance(value, list) else [value]
+    if value is not None and not all(isinstance(v, str) and v for v in values):
+        raise wrong(name, "must be a non-empty string or a list of such", value)
+
+
+def _walk(body: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Yield each value below the body with its path, without recursion: the depth is the client's."""
+    waiting: list[tuple[str, Any, int]] = [("", body, 0)]
+    count = 0
+    while waiting:
+        path, value, depth = waiting.pop()
+        if depth:
+            yield path, value
+        if not isinstance(value, Mapping | list):
+            continue
+        count += len(value)
+        if count > MAX_VALUES:
+            raise InvalidRequest(f"body: at most {MAX_VALUES} values, not {count} or more")
+        if depth > MAX_DEPTH:
+            raise InvalidRequest(f"{show_path(path)}: at most {MAX_DEPTH} levels deep", param=show_path(path))
+        waiting += [(place, inner, depth + 1) for place, inner in _children(path, value)]
+
+
+def _children(path: str, value: Mapping[str, Any] | list[Any]) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, list):
+        for i, inner in enumerate(value):
+            yield f"{path}[{i}]", inner
+        return
+    for name, inner in value.items():
+        if not isinstance(name, str):
+            raise InvalidRequest(f"{show_path(path)}: names of fields must be strings")
+        _check_text(f"{path or 'body'}: the name of a field", name)
+        yield (f"{path}.{name}" if path else name), inner
+
+
+def show_path(path: str) -> str:
+    """Return the path for a message, cut."""
+    return path if len(path) <= 100 else f"{path[:100]}…"
+
+
+def _check_text(path: str, value: str) -> None:
+    try:
+        value.encode()
+        is_sound = "\x00" not in value
+    except UnicodeEncodeError:
+        is_sound = False
+    if not is_sound:
+        rule = "must be text without NUL characters or lone surrogates"
+        raise InvalidRequest(f"{show_path(path)} {rule}", param=show_path(path))

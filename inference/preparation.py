@@ -1,0 +1,244 @@
+"""What becomes of a request before it is admitted: checked, counted, sorted into its queue. Writes nothing."""
+
+import contextlib
+import json
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+import uuid_utils.compat
+
+from inference import broker, errors, routing, tokens, validation
+from inference.lifecycle import NewJob
+from inference.limits import Limits, ModelLimits, TierLimits
+from inference.states import Endpoint
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Caller:
+    """Who asks: a tenant by one of its keys."""
+
+    tenant: str
+    api_key_id: str | None = None
+    tiers: frozenset[str] | None = None
+    """Tiers the key may use; None is all."""
+    tenant_weight: float = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Submission:
+    """One request as a client sent it."""
+
+    endpoint: Endpoint
+    body: Mapping[str, Any] = field(repr=False)
+    """The parsed JSON body. Not trusted: anything JSON can hold."""
+    tier: str | None = None
+    """Wins over the body's `service_tier`."""
+    stream: bool | None = None
+    """None: as the body's `stream` says."""
+    synchronous: bool = False
+    """The client waits for the answer: the tier's synchronous start deadline holds."""
+    mailbox: str = ""
+    """The web process that forwards the job's events, if one waits."""
+    job_id: uuid.UUID | None = None
+    """Known before, to one who listens from the first event on; None makes one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A request that may be admitted: the row and the entry it will have."""
+
+    job: NewJob
+    entry: broker.Entry
+
+
+@dataclass(frozen=True, slots=True)
+class _Draft:
+    """A checked request whose tokens are not counted yet."""
+
+    submission: Submission
+    request: validation.Request
+    model: ModelLimits
+    tier: TierLimits
+    prompt: tokens.Prompt | None
+    """None: the prompt came as token ids."""
+
+
+def prepare(caller: Caller, items: Sequence[Submission], *, limits: Limits, now: datetime) -> list[Prepared]:
+    """Check, count and route all items. Raises errors of `inference.errors`, naming the item if there are many."""
+    drafts = []
+    for i, item in enumerate(items):
+        with _named(i, items):
+            drafts.append(_draft(caller, item, limits))
+    counts = _count(drafts)
+    prepared = []
+    for i, (draft, prompt_tokens) in enumerate(zip(drafts, counts, strict=True)):
+        with _named(i, items):
+            prepared.append(_prepared(caller, draft, _truncated(draft, prompt_tokens), limits, now))
+    return prepared
+
+
+@contextlib.contextmanager
+def _named(place: int, items: Sequence[Submission]) -> Iterator[None]:
+    """Say in an error which of many items it is about."""
+    try:
+        yield
+    except errors.SluiceError as error:
+        if len(items) > 1:
+            error.message = f"jobs[{place}]: {error.message}"
+            error.param = f"jobs[{place}].{error.param}" if error.param else f"jobs[{place}]"
+        raise
+
+
+def _draft(caller: Caller, submission: Submission, limits: Limits) -> _Draft:
+    request = validation.clean(submission.endpoint, submission.body)
+    model = limits.models.get(request.model)
+    if model is None:
+        message = f"model {request.model[:100]!r} does not exist or is not served"
+        raise errors.NotFound(message, code="model_not_found", param="model")
+    tier = pick_tier(caller, limits, tier=submission.tier, service_tier=request.service_tier)
+    return _Draft(submission, request, model, tier, _prompt(request, tokens.counter(model)))
+
+
+def pick_tier(caller: Caller, limits: Limits, *, tier: str | None, service_tier: str | None) -> TierLimits:
+    """Return the tier asked for. Raises errors.InvalidRequest, or errors.Forbidden if the key may not use it."""
+    name = tier if tier is not None else _of_service_tier(service_tier, limits)
+    if name not in limits.tiers:
+        raise errors.InvalidRequest(
+            f"tier must be one of {', '.join(limits.tiers)}, not {name[:40]!r}", param="tier"
+        )
+    if caller.tiers is not None and name not in caller.tiers:
+        message = f"this key may not use tier {name}; it may use {', '.join(sorted(caller.tiers))}"
+        raise errors.Forbidden(message, code="tier_not_allowed", param="service_tier" if tier is None else "tier")
+    return limits.tiers[name]
+
+
+def _of_service_tier(asked: str | None, limits: Limits) -> str:
+    if asked is None:
+        return limits.default_tier
+    by_value = {value: tier.name for tier in limits.tiers.values() for value in tier.service_tiers}
+    if asked not in by_value:
+        known = ", ".join(sorted(by_value))
+        raise errors.InvalidRequest(
+            f"service_tier must be one of {known}, not {asked[:40]!r}", param="service_tier"
+        )
+    return by_value[asked]
+
+
+def _prompt(request: validation.Request, counter: tokens.Counter) -> tokens.Prompt | None:
+    if request.endpoint is Endpoint.CHAT:
+        return counter.chat_prompt(request.body)
+    prompt = request.body["prompt"]
+    special = bool(request.body.get("add_special_tokens", True))
+    return tokens.Prompt(prompt, special) if isinstance(prompt, str) else None
+
+
+def _count(drafts: Sequence[_Draft]) -> list[int]:
+    """Prompt tokens of each; those of one model together, which uses all cores."""
+    counts = [0 if draft.prompt else len(draft.request.body["prompt"]) for draft in drafts]
+    for model in {draft.model.name: draft.model for draft in drafts}.values():
+        ours = [(i, d.prompt) for i, d in enumerate(drafts) if d.model.name == model.name and d.prompt]
+        counted = tokens.counter(model).count([prompt for _, prompt in ours])
+        for (i, _), count in zip(ours, counted, strict=True):
+            counts[i] = count
+    return counts
+
+
+def _truncated(draft: _Draft, prompt_tokens: int) -> int:
+    """Return the tokens that are left if the request lets the engine cut its prompt."""
+    most = draft.request.body.get("truncate_prompt_tokens")
+    if most is None:
+        return prompt_tokens
+    return min(prompt_tokens, draft.model.max_model_len - 1 if most == -1 else most)
+
+
+def _prepared(caller: Caller, draft: _Draft, prompt_tokens: int, limits: Limits, now: datetime) -> Prepared:
+    _check_length(draft, prompt_tokens)
+    expected = expected_tokens(draft.model, prompt_tokens=prompt_tokens, max_tokens=draft.request.max_tokens)
+    wanted = draft.submission.stream
+    job = NewJob(
+        id=draft.submission.job_id or uuid_utils.compat.uuid7(),
+        tenant=caller.tenant,
+        api_key_id=caller.api_key_id,
+        model=draft.model.name,
+        tier=draft.tier.name,
+        length=_length(prompt_tokens, limits),
+        endpoint=draft.request.endpoint,
+        request=_engine_body(draft, stream=draft.request.stream if wanted is None else wanted),
+        streamed=draft.request.stream if wanted is None else wanted,
+        prompt_tokens=prompt_tokens,
+        expected_tokens=expected,
+        estimate_seconds=estimate_seconds(draft.model, prompt_tokens=prompt_tokens, expected_tokens=expected),
+        created_at=now,
+        start_deadline_at=now + _may_wait(draft),
+    )
+    return Prepared(job, _entry(job, draft, caller))
+
+
+def _check_length(draft: _Draft, prompt_tokens: int) -> None:
+    """Refuse what the engine could not hold. Raises errors.InvalidRequest."""
+    model, limit = draft.model, draft.model.max_model_len
+    if prompt_tokens >= limit:
+        where = "messages" if draft.request.endpoint is Endpoint.CHAT else "prompt"
+        message = (
+            f"{where}: the prompt has {prompt_tokens} tokens, but model {model.name} takes at most {limit} "
+            "with at least one for the answer"
+        )
+        raise errors.InvalidRequest(message, code="context_length_exceeded", param=where)
+    asked = draft.request.max_tokens or 1
+    if prompt_tokens + asked > limit:
+        where = draft.request.max_tokens_field
+        message = (
+            f"{where} is {asked} and the prompt has {prompt_tokens} tokens: {prompt_tokens + asked} together, "
+            f"but model {model.name} takes at most {limit}"
+        )
+        raise errors.InvalidRequest(message, code="context_length_exceeded", param=where)
+
+
+def expected_tokens(model: ModelLimits, *, prompt_tokens: int, max_tokens: int | None) -> int:
+    """Output tokens to keep room for: what is asked for, else the model's default, as far as they fit."""
+    asked = model.default_output_tokens if max_tokens is None else max_tokens
+    return max(1, min(asked, model.max_model_len - prompt_tokens))
+
+
+def estimate_seconds(model: ModelLimits, *, prompt_tokens: int, expected_tokens: int) -> float:
+    """Service time at the model's fixed rates."""
+    prefill = prompt_tokens / model.prefill_tokens_per_second
+    return prefill + expected_tokens / model.decode_tokens_per_second
+
+
+def _length(prompt_tokens: int, limits: Limits) -> str:
+    try:
+        return routing.length_class(prompt_tokens, list(limits.lengths.values()))
+    except ValueError as error:
+        message = f"no length class takes a prompt of {prompt_tokens} tokens"
+        raise errors.InvalidRequest(message, code="context_length_exceeded") from error
+
+
+def _engine_body(draft: _Draft, *, stream: bool) -> str:
+    body = {**draft.request.body, "stream": stream}
+    if not stream:
+        body.pop("stream_options", None)  # engines refuse it then
+    return json.dumps(body, ensure_ascii=False, separators=(",", ":"))
+
+
+def _may_wait(draft: _Draft) -> timedelta:
+    tier = draft.tier
+    seconds = tier.sync_start_deadline_seconds if draft.submission.synchronous else tier.start_deadline_seconds
+    return timedelta(seconds=seconds)
+
+
+def _entry(job: NewJob, draft: _Draft, caller: Caller) -> broker.Entry:
+    return broker.Entry(
+        job_id=job.id,
+        queue=str(routing.QueueName(job.model, job.tier, job.length)),
+        tenant=job.tenant,
+        prompt_tokens=job.prompt_tokens,
+        expected_tokens=job.expected_tokens,
+        estimate=job.estimate_seconds,
+        mailbox=draft.submission.mailbox,
+        streamed=job.streamed,
+        tenant_weight=caller.tenant_weight,
+    )

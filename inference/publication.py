@@ -1,0 +1,36 @@
+"""From a job's row to its entry in the queue."""
+
+import logging
+from collections.abc import Sequence
+
+from inference import broker
+from inference.models import Job
+
+logger = logging.getLogger(__name__)
+
+
+def entry_of(job: Job, *, tenant_weight: float) -> broker.Entry:
+    """Return the entry of a row that was published before, or should have been: with its first arrival."""
+    return broker.Entry(
+        job_id=job.id,
+        queue=job.queue,
+        tenant=job.tenant_id,
+        prompt_tokens=job.prompt_tokens,
+        expected_tokens=job.expected_tokens,
+        estimate=job.estimate_seconds,
+        arrival_ms=round(job.created_at.timestamp() * 1000),
+        streamed=job.streamed,
+        tenant_weight=tenant_weight,
+    )
+
+
+def publish(entries: Sequence[broker.Entry]) -> None:
+    """Queue committed rows. Without Redis they stay accepted: the reconciler publishes them when it is back."""
+    try:
+        broker.get_broker().publish(entries)
+    except broker.BrokerAway:
+        logger.warning(
+            "Jobs not published, the reconciler will",
+            exc_info=True,
+            extra={"action": "publish_deferred", "count": len(entries)},
+        )

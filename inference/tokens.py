@@ -1,0 +1,122 @@
+"""Counts prompt tokens exactly as the engine will, without its libraries: `tokenizers` and the chat template."""
+
+import functools
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import tokenizers
+from django.conf import settings
+
+from inference import errors
+from inference.chat_template import ChatTemplate, TemplateRefused
+from inference.limits import ModelLimits
+
+TOKENIZER: Final = "tokenizer.json"
+CONFIG: Final = "tokenizer_config.json"
+TEMPLATE: Final = "chat_template.jinja"
+_SPECIAL: Final = ("bos_token", "eos_token", "unk_token", "pad_token", "sep_token", "cls_token", "mask_token")
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """Text to be counted."""
+
+    text: str = field(repr=False)
+    add_special_tokens: bool
+
+
+class Counter:
+    """One model's tokenizer. Thread-safe; counting gives up the GIL, so a long prompt stops nobody else."""
+
+    def __init__(self, folder: Path) -> None:
+        self._tokenizer = tokenizers.Tokenizer.from_file(str(folder / TOKENIZER))
+        self._tokenizer.no_truncation()
+        self._tokenizer.no_padding()
+        self._template = _template(folder)
+
+    def chat(self, body: Mapping[str, Any]) -> int:
+        """Tokens of a checked chat body, the template's included. Raises errors.InvalidRequest."""
+        return self.count([self.chat_prompt(body)])[0]
+
+    def text(self, prompt: str, *, add_special_tokens: bool = True) -> int:
+        """Tokens of a completion's prompt, with those that the tokenizer puts around any text."""
+        return self.count([Prompt(prompt, add_special_tokens)])[0]
+
+    def chat_prompt(self, body: Mapping[str, Any]) -> Prompt:
+        """Render a checked chat body. Raises errors.InvalidRequest if it does not fit the model's template."""
+        if self._template is None:
+            raise errors.InvalidRequest(
+                "messages: the model has no chat template, use completions", param="messages"
+            )
+        try:
+            text = self._template.render(body)
+        except TemplateRefused as error:
+            raise errors.InvalidRequest(f"messages: {error}", param="messages") from error
+        return Prompt(text, bool(body.get("add_special_tokens", False)))
+
+    def count(self, prompts: Sequence[Prompt]) -> list[int]:
+        """Tokens of each, in order; many are counted in parallel."""
+        counts = [0] * len(prompts)
+        for special in (False, True):
+            places = [i for i, prompt in enumerate(prompts) if prompt.add_special_tokens is special]
+            texts = [prompts[i].text for i in places]
+            for i, encoding in zip(places, self._encode(texts, special=special), strict=True):
+                counts[i] = len(encoding)
+        return counts
+
+    def _encode(self, texts: list[str], *, special: bool) -> list[tokenizers.Encoding]:
+        return self._tokenizer.encode_batch_fast(texts, add_special_tokens=special) if texts else []
+
+
+def counter(model: ModelLimits) -> Counter:
+    """Return the model's counter, loaded once for each version of its files. Raises errors.Unavailable."""
+    folder = folder_of(model)
+    try:
+        changed = (folder / TOKENIZER).stat().st_mtime_ns
+        return _load(folder, changed)
+    except Exception as error:  # tokenizers raises plain Exception for a file it cannot read
+        message = f"model {model.name}: no usable {TOKENIZER} in its folder; is the model fetched?"
+        raise errors.Unavailable(message, code="tokenizer_missing", retry_after_seconds=30) from error
+
+
+def folder_of(model: ModelLimits) -> Path:
+    """Return where the model's files are: below MODELS_DIR, an absolute path, or the hub's local cache."""
+    local = Path(settings.MODELS_DIR) / model.source
+    return local if local.is_dir() else _hub_cache(model.source) or local
+
+
+def _hub_cache(source: str) -> Path | None:
+    # Here, not above: a deployment with local models never needs it, and it is slow to import.
+    import huggingface_hub  # noqa: PLC0415
+
+    try:
+        cached = huggingface_hub.try_to_load_from_cache(source, TOKENIZER)
+    except huggingface_hub.errors.HFValidationError:
+        return None  # a path, not a hub name
+    return Path(cached).parent if isinstance(cached, str) else None
+
+
+@functools.lru_cache(maxsize=16)
+def _load(folder: Path, _changed: int) -> Counter:
+    return Counter(folder)
+
+
+def _template(folder: Path) -> ChatTemplate | None:
+    config = json.loads((folder / CONFIG).read_text()) if (folder / CONFIG).is_file() else {}
+    separate = folder / TEMPLATE
+    source = separate.read_text() if separate.is_file() else _default(config.get("chat_template"))
+    special = {name: _content(config[name]) for name in _SPECIAL if config.get(name)}
+    return None if source is None else ChatTemplate(source, special_tokens=special)
+
+
+def _default(template: str | list[dict[str, str]] | None) -> str | None:
+    if isinstance(template, list):
+        return {entry["name"]: entry["template"] for entry in template}.get("default")
+    return template
+
+
+def _content(token: str | dict[str, Any]) -> str:
+    return token if isinstance(token, str) else str(token["content"])
