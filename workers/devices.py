@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import Final
 
 CPU: Final = "cpu"
-_GPU: Final = re.compile(r"\d+|(GPU|MIG)-[0-9A-Za-z/-]+")
+_GPU: Final = re.compile(r"[0-9]+|(GPU|MIG)-[0-9A-Za-z/-]+")
 
 
 @dataclass(frozen=True, slots=True)

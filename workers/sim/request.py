@@ -53,14 +53,14 @@ def parse(config: SimConfig, body: bytes, *, is_chat: bool) -> SimRequest:
         raise Refused("The simulated engine gives one choice: n must be 1.", "n")
     prompt, prompt_tokens = _chat_prompt(fields) if is_chat else _plain_prompt(fields)
     limit = _output_limit(config, fields, prompt_tokens, is_chat=is_chat)
-    least = limit if fields.get("ignore_eos") else int(fields.get("min_tokens") or 0)
+    least = limit if fields.get("ignore_eos") else _whole(fields, "min_tokens") or 0
     reply = text.answer(config, prompt, at_most=limit, at_least=least)
     return SimRequest(
         is_chat=is_chat,
         prompt_tokens=prompt_tokens,
         reply=reply,
         is_cut=len(reply) >= limit,
-        priority=int(fields.get("priority") or 0),
+        priority=_whole(fields, "priority") or 0,
         stream=bool(fields.get("stream")),
         include_usage=bool((fields.get("stream_options") or {}).get("include_usage")),
     )
@@ -101,10 +101,11 @@ def _plain_prompt(fields: dict[str, Any]) -> tuple[str, int]:
 
 def _output_limit(config: SimConfig, fields: dict[str, Any], prompt_tokens: int, *, is_chat: bool) -> int:
     room = config.max_model_len - prompt_tokens
-    wanted = fields.get("max_completion_tokens") or fields.get("max_tokens")
+    wanted = _whole(fields, "max_completion_tokens")
+    wanted = _whole(fields, "max_tokens") if wanted is None else wanted
     if wanted is None:
         wanted = max(1, room) if is_chat else _DEFAULT_COMPLETION_TOKENS
-    if not isinstance(wanted, int) or wanted < 1:
+    if wanted < 1:
         raise Refused(f"max_tokens must be at least 1, got {wanted!r}.", "max_tokens")
     if wanted > room:
         raise Refused(
@@ -114,3 +115,10 @@ def _output_limit(config: SimConfig, fields: dict[str, Any], prompt_tokens: int,
             "input_tokens",
         )
     return wanted
+
+
+def _whole(fields: dict[str, Any], name: str) -> int | None:
+    value = fields.get(name)
+    if value is not None and type(value) is not int:  # True is an int, too
+        raise Refused(f"{name} must be a whole number, got {value!r}.", name)
+    return value
