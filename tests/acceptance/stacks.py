@@ -1,0 +1,189 @@
+"""Stacks run as a user runs them: `manage.py up` as a process, on free ports and in a folder of its own."""
+
+import contextlib
+import json
+import os
+import secrets
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import httpx
+import psutil
+from django.conf import settings
+
+from project.stack import ports
+
+T = TypeVar("T")
+
+MARK: Final = "SLUICE_TEST_MARK"
+"""An environment variable that all processes of a stack inherit: what carries it is the stack's."""
+READY_SECONDS: Final = 90.0
+STOP_SECONDS: Final = 60.0
+NO_ENV: Final[Mapping[str, str]] = {}
+FAST: Final = {"SLUICE_LEASE_SECONDS": "2", "SLUICE_RECONCILE_SECONDS": "1", "SLUICE_DRAIN_SECONDS": "20"}
+
+
+@dataclass(frozen=True)
+class Stack:
+    """A running stack."""
+
+    process: subprocess.Popen[bytes]
+    mark: str
+    folder: Path
+    access: dict[str, Any]
+    """What the ready file says."""
+
+    @property
+    def base_url(self) -> str:
+        return str(self.access["base_url"])
+
+    @property
+    def api_key(self) -> str:
+        return str(self.access["api_key"])
+
+    @property
+    def ready_file(self) -> Path:
+        return self.folder / "ready.json"
+
+    @property
+    def flower_login(self) -> tuple[str, str]:
+        return self.access["flower_user"], self.access["flower_password"]
+
+    def client(self, **options: Any) -> httpx.Client:
+        """An HTTP client with the API key."""
+        headers = {"Authorization": f"Bearer {self.api_key}"}
+        return httpx.Client(base_url=self.base_url, headers=headers, timeout=60, trust_env=False, **options)
+
+    def flower(self) -> httpx.Client:
+        """An HTTP client with Flower's login."""
+        return httpx.Client(
+            base_url=self.access["flower_url"], auth=self.flower_login, timeout=30, trust_env=False
+        )
+
+    def log(self) -> str:
+        """All that the stack said so far."""
+        return (self.folder / "up.log").read_text(errors="replace")
+
+    def processes(self) -> list[psutil.Process]:
+        """All living processes of the stack, wherever they hang in the process tree."""
+        return processes(self.mark)
+
+    def part(self, *words: str) -> psutil.Process:
+        """The process whose command line has all these words in it."""
+        (found,) = [p for p in self.processes() if _has_words(p, words)]
+        return found
+
+    def stop(self) -> int:
+        """Ask the stack to stop, as Ctrl-C does, and wait; returns its exit status."""
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(STOP_SECONDS)
+
+
+def _has_words(process: psutil.Process, words: tuple[str, ...]) -> bool:
+    with contextlib.suppress(psutil.Error):
+        return set(words) <= set(process.cmdline())
+    return False
+
+
+def processes(mark: str) -> list[psutil.Process]:
+    """All living processes that inherited `mark`."""
+    return [p for p in psutil.process_iter() if _is_marked(p, mark)]
+
+
+def _is_marked(process: psutil.Process, mark: str) -> bool:
+    with contextlib.suppress(psutil.Error):
+        return process.status() != psutil.STATUS_ZOMBIE and process.environ().get(MARK) == mark
+    return False
+
+
+def eventually(fact: Callable[[], T], *, seconds: float, what: str) -> T:
+    """Return the fact once it is true (not empty); fails with `what` after `seconds`."""
+    deadline = time.monotonic() + seconds
+    while not (value := fact()):
+        assert time.monotonic() < deadline, f"not within {seconds:g} s: {what}"
+        time.sleep(0.05)
+    return value
+
+
+def launch(
+    folder: Path, *arguments: str, port: int | None = None, env: Mapping[str, str] = NO_ENV
+) -> tuple[subprocess.Popen[bytes], str]:
+    """Start `manage.py up`; returns it with its mark. Its output goes to `up.log` in the folder."""
+    mark = secrets.token_hex(8)
+    chosen = str(port or ports.any_free("127.0.0.1"))
+    command = [
+        sys.executable,
+        "manage.py",
+        "up",
+        "--engine",
+        "sim",
+        "--port",
+        chosen,
+        "--state",
+        str(folder / "state"),
+    ]
+    command += ["--ready-file", str(folder / "ready.json"), *arguments]
+    with (folder / "up.log").open("wb") as log:
+        process = subprocess.Popen(
+            command,
+            cwd=settings.BASE_DIR,
+            env={**_clean_environment(), **FAST, **env, MARK: mark},
+            stdout=log,
+            stderr=log,
+        )
+    return process, mark
+
+
+def _clean_environment() -> dict[str, str]:
+    """The tests' environment without what would tie the stack to something else."""
+    ours = ("REDIS_URL", "DATABASE_URL", "SLUICE_", "DJANGO_", "FLOWER_")
+    return {name: value for name, value in os.environ.items() if not name.startswith(ours)}
+
+
+def wait_ready(
+    process: subprocess.Popen[bytes], mark: str, folder: Path, *, seconds: float = READY_SECONDS
+) -> Stack:
+    """Wait for the ready file."""
+    ready_file = folder / "ready.json"
+
+    def ready() -> bool:
+        assert process.poll() is None, (folder / "up.log").read_text(errors="replace")[-4000:]
+        return ready_file.exists()
+
+    try:
+        eventually(ready, seconds=seconds, what="the stack is ready")
+    except AssertionError as error:
+        raise AssertionError(f"{error}\n{(folder / 'up.log').read_text(errors='replace')[-4000:]}") from None
+    return Stack(process, mark, folder, json.loads(ready_file.read_text()))
+
+
+@contextlib.contextmanager
+def running(*arguments: str, env: Mapping[str, str] = NO_ENV) -> Iterator[Stack]:
+    """A stack for the length of a `with`; nothing of it is left behind, whatever happens in it."""
+    # Not pytest's folder: its path may be too long for a Unix socket below it.
+    with tempfile.TemporaryDirectory(prefix="stack-") as name:
+        process, mark = launch(Path(name), *arguments, env=env)
+        try:
+            yield wait_ready(process, mark, Path(name))
+        finally:
+            clean_up(process, mark)
+
+
+def clean_up(process: subprocess.Popen[bytes], mark: str) -> None:
+    """Stop the stack, and kill what is left of it if it does not."""
+    if process.poll() is None:
+        process.send_signal(signal.SIGTERM)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(STOP_SECONDS)
+    for left in processes(mark):
+        with contextlib.suppress(psutil.Error):
+            left.kill()
+    process.wait()
