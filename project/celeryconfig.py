@@ -1,5 +1,7 @@
 """Celery's settings."""
 
+from typing import Any
+
 from django.conf import settings
 
 from inference.routing import CONTROL_QUEUE
@@ -17,3 +19,19 @@ worker_hijack_root_logger = False
 worker_send_task_events = True
 enable_utc = True
 timezone = "UTC"
+
+beat_schedule_filename = str(settings.STATE_DIR / "celerybeat-schedule")
+
+
+def _every(seconds: float, task: str) -> dict[str, Any]:
+    # A run that waited for longer than its interval has a successor in the queue, and is dropped.
+    return {"task": task, "schedule": seconds, "options": {"expires": seconds}}
+
+
+beat_schedule = {
+    # Often enough that a dead worker's jobs run again within seconds of their lease's end.
+    "reap": _every(min(2.0, settings.LEASE_SECONDS / 4), "inference.reap"),
+    "expire": _every(2.0, "inference.expire"),
+    "reconcile": _every(settings.RECONCILE_SECONDS, "inference.reconcile"),
+    "prune_workers": _every(settings.LEASE_SECONDS, "inference.prune_workers"),
+}

@@ -514,11 +514,17 @@ class Migration(migrations.Migration):
         migrations.AddIndex(
             model_name="job",
             index=models.Index(
-                condition=models.Q(
-                    ("status__in", [inference.states.JobStatus["QUEUED"], inference.states.JobStatus["RUNNING"]])
-                ),
-                fields=["status", "id"],
-                name="job_unfinished",
+                condition=models.Q(("status", inference.states.JobStatus["QUEUED"])),
+                fields=["id"],
+                name="job_queued",
+            ),
+        ),
+        migrations.AddIndex(
+            model_name="job",
+            index=models.Index(
+                condition=models.Q(("status", inference.states.JobStatus["RUNNING"])),
+                fields=["id"],
+                name="job_running",
             ),
         ),
         migrations.AddIndex(

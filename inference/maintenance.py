@@ -1,0 +1,111 @@
+"""Periodic work on what time ends: leases, start deadlines, silent workers. Each is safe to run twice at once."""
+
+import logging
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from typing import Final
+
+from django.conf import settings
+from django.db.models import F, QuerySet
+
+from inference import broker, fleet, lifecycle
+from inference.models import Job, ServedModel
+from inference.states import JobStatus, ReleaseReason
+
+logger = logging.getLogger(__name__)
+
+CHUNK: Final = 500
+"""Rows in one statement and one transaction."""
+CHUNKS_PER_RUN: Final = 20
+LOCK_SECONDS: Final = 30.0
+"""Longest that a run which died keeps others out."""
+
+
+def reap() -> int:
+    """Bring jobs on whose lease ran out: the row first, then the queue. Returns how many leases were due.
+
+    Any process may; of several only one does. Raises broker.BrokerAway and django.db.Error: the next run goes on.
+    """
+    count = 0
+    with only_one("reap") as is_ours:
+        while is_ours and (due := _due()) and count < CHUNK * CHUNKS_PER_RUN:
+            _reap_jobs([lease.token for lease in due if not lease.is_task])
+            for lease in due:
+                if lease.is_task:
+                    broker.get_broker().release(lease.token)
+            count += len(due)
+            logger.warning("Leases ran out", extra={"action": "reaped", "count": len(due)})
+    return count
+
+
+def expire(now: datetime) -> int:
+    """End queued jobs whose start deadline has passed, and tell those who wait. Returns how many.
+
+    The clock runs only while a worker of the model is ready: of a model that has none, nothing expires.
+    """
+    count = 0
+    with only_one("expire") as is_ours:
+        for model in ServedModel.objects.values_list("name", flat=True) if is_ours else []:
+            since = fleet.ready_since(model, now=now)
+            if since is not None:
+                count += _expire(_overdue(model, since, now), now)
+    return count
+
+
+def prune_workers(now: datetime) -> int:
+    """Remove the rows of workers that were silent for long. Returns how many."""
+    names = fleet.prune(now)
+    for name in names:
+        logger.warning("Worker gone, its row is removed", extra={"action": "worker_pruned", "worker": name})
+    return len(names)
+
+
+def settle(applied: Sequence[lifecycle.Applied], tokens: Sequence[broker.Token]) -> None:
+    """Tell the broker what became of the claims that were taken from their holders."""
+    ours = broker.get_broker()
+    for answer, token in zip(applied, tokens, strict=True):
+        if answer.status is JobStatus.QUEUED:
+            ours.release(token)
+        elif answer.status is JobStatus.RUNNING:  # under another claim: this lease is a leftover
+            ours.discard([token.job_id])
+        else:
+            ours.ack(token, status=str(answer.status or JobStatus.CANCELLED))
+
+
+@contextmanager
+def only_one(name: str) -> Iterator[bool]:
+    """Hold the periodic task's lock: False if another process is at it."""
+    with broker.get_broker().lock(name, seconds=LOCK_SECONDS) as is_ours:
+        yield is_ours
+
+
+def _due() -> list[broker.DueLease]:
+    return broker.get_broker().due(lease_seconds=settings.LEASE_SECONDS, limit=CHUNK)
+
+
+def _reap_jobs(tokens: Sequence[broker.Token]) -> None:
+    if tokens:
+        applied = lifecycle.apply([lifecycle.Release(token, ReleaseReason.LEASE_EXPIRED) for token in tokens])
+        settle(applied, tokens)
+
+
+def _overdue(model: str, ready_since: datetime, now: datetime) -> QuerySet[Job]:
+    """Jobs that waited, while the model was served, for as long as they may: `transitions.is_overdue` in SQL."""
+    in_time = F("queued_at") + (now - ready_since)
+    waiting = Job.objects.filter(status=JobStatus.QUEUED, model=model, start_deadline_at__lte=now)
+    return waiting.filter(start_deadline_at__lte=in_time).order_by("start_deadline_at")
+
+
+def _expire(overdue: QuerySet[Job], now: datetime) -> int:
+    count = 0
+    for _ in range(CHUNKS_PER_RUN):
+        ids = list(overdue.values_list("id", flat=True)[:CHUNK])
+        applied = lifecycle.apply([lifecycle.Expire(job_id) for job_id in ids], now=now) if ids else []
+        for answer in applied:
+            if answer.moved:
+                broker.get_broker().cancel(answer.job_id, status=str(JobStatus.EXPIRED))
+        count += sum(answer.moved for answer in applied)
+        if len(ids) < CHUNK:
+            break
+    return count

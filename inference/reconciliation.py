@@ -1,0 +1,128 @@
+"""Holds the queue in Redis against the rows, which are the truth, in both directions."""
+
+import logging
+import time
+import uuid
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Final
+
+from django.conf import settings
+
+from inference import broker, lifecycle, maintenance, publication
+from inference.models import Job
+from inference.states import TERMINAL, JobStatus, ReleaseReason
+
+logger = logging.getLogger(__name__)
+
+GRACE: Final = timedelta(seconds=5)
+"""Younger changes are still on their way between row and queue."""
+RUN_SECONDS: Final = 5.0
+"""A run stops after this; the next goes on where it stopped."""
+
+START: Final = uuid.UUID(int=0)
+
+
+@dataclass(frozen=True, slots=True)
+class Reconciled:
+    """What a run put right."""
+
+    published: int = 0
+    rescued: int = 0
+    discarded: int = 0
+
+
+@dataclass(slots=True)
+class Reconciler:
+    """One process's walk over rows and entries. It remembers where it was and since when a lease is missing."""
+
+    after: uuid.UUID = START
+    """The last queued row looked at."""
+    cursor: str = "0"
+    """The broker's place in its entries."""
+    missing: dict[broker.Token, float] = field(default_factory=dict)
+    """Running claims without a lease, with the moment each was first seen so."""
+
+    def run(self, now: datetime) -> Reconciled:
+        """Put right what a bounded time allows. Raises broker.BrokerAway and django.db.Error: nothing is lost."""
+        with maintenance.only_one("reconcile") as is_ours:
+            if not is_ours:
+                return Reconciled()
+            done = Reconciled(self._publish(now), self._rescue(now), self._discard(now))
+        if done != Reconciled():
+            logger.warning("Queue and rows differed: %s", done, extra={"action": "reconciled"})
+        return done
+
+    def _publish(self, now: datetime) -> int:
+        """Queue rows that wait and that the broker does not hold: Redis was wiped, or a publish was lost."""
+        ends_at, count = time.monotonic() + RUN_SECONDS, 0
+        while time.monotonic() < ends_at:
+            rows = list(_waiting(self.after, now))
+            count += _publish_missing(rows)
+            self.after = rows[-1].id if len(rows) == maintenance.CHUNK else START
+            if self.after == START:
+                break
+        return count
+
+    def _rescue(self, now: datetime) -> int:
+        """Take back running jobs that lacked a lease for longer than one: a live worker would have restored it."""
+        absent = _running_without_lease()
+        seen_at = time.monotonic()
+        self.missing = {token: self.missing.get(token, seen_at) for token in absent}
+        lost = [t for t, since in self.missing.items() if seen_at - since > settings.LEASE_SECONDS]
+        for i in range(0, len(lost), maintenance.CHUNK):
+            _rescue(lost[i : i + maintenance.CHUNK], now)
+        return len(lost)
+
+    def _discard(self, now: datetime) -> int:
+        """Drop entries whose row is finished or gone: an ack was lost."""
+        ends_at, count = time.monotonic() + RUN_SECONDS, 0
+        while time.monotonic() < ends_at:
+            self.cursor, ids = broker.get_broker().entries(self.cursor, maintenance.CHUNK)
+            count += _discard_finished(ids, now)
+            if self.cursor == "0":
+                break
+        return count
+
+
+def _waiting(after: uuid.UUID, now: datetime) -> list[Job]:
+    """Return the next chunk of rows that have waited for a while, by id."""
+    rows = Job.objects.filter(status=JobStatus.QUEUED, id__gt=after, queued_at__lt=now - GRACE)
+    return list(rows.select_related("tenant").defer("request", "result").order_by("id")[: maintenance.CHUNK])
+
+
+def _publish_missing(rows: list[Job]) -> int:
+    held = broker.get_broker().held([job.id for job in rows])
+    missing = [job for job in rows if job.id not in held]
+    # A job that started since it was read is leased, and a publish of a leased one does nothing.
+    entries = [publication.entry_of(job, tenant_weight=job.tenant.weight) for job in missing]
+    return sum(broker.get_broker().publish(entries))
+
+
+def _running_without_lease() -> list[broker.Token]:
+    """Return the claims of running rows that the broker does not hold. In flight is bounded, so all are read."""
+    rows = Job.objects.filter(status=JobStatus.RUNNING).order_by("id").values_list("id", "claim_id")
+    tokens = [broker.Token(job_id, claim_id) for job_id, claim_id in rows if claim_id]
+    held = broker.get_broker().held([token.job_id for token in tokens])
+    return [token for token in tokens if token.job_id not in held]
+
+
+def _rescue(tokens: list[broker.Token], now: datetime) -> None:
+    applied = lifecycle.apply([lifecycle.Release(t, ReleaseReason.LEASE_EXPIRED) for t in tokens], now=now)
+    waiting = [answer.job_id for answer in applied if answer.moved and answer.status is JobStatus.QUEUED]
+    rows = Job.objects.filter(id__in=waiting).select_related("tenant").defer("request", "result")
+    publication.publish([publication.entry_of(job, tenant_weight=job.tenant.weight) for job in rows])
+    for answer in applied:
+        if answer.moved and answer.status in TERMINAL:
+            broker.get_broker().notify(answer.job_id, kind=str(answer.status))
+
+
+def _discard_finished(ids: list[uuid.UUID], now: datetime) -> int:
+    status = dict(Job.objects.filter(id__in=ids).values_list("id", "status"))
+    settling = Job.objects.filter(id__in=ids, status__in=TERMINAL, finished_at__gte=now - GRACE)
+    fresh = set(settling.values_list("id", flat=True))
+    over = [i for i in ids if status.get(i, JobStatus.CANCELLED) in TERMINAL and i not in fresh]
+    dropped = broker.get_broker().discard(over)
+    for job_id in dropped:
+        broker.get_broker().notify(job_id, kind=str(status.get(job_id, JobStatus.CANCELLED)))
+    return len(dropped)

@@ -1,0 +1,44 @@
+"""Celery's way in: each task has the name of what it calls. They run on the control worker, started by beat."""
+
+from typing import Final, NoReturn
+
+from celery import shared_task
+from django.utils import timezone
+
+from inference import maintenance, reconciliation
+from inference.routing import CONTROL_QUEUE
+
+RUN_JOB: Final = "inference.run_job"
+"""The task name of every job: what Flower and `inspect` show. Its id is `job:claim`."""
+
+_reconciler: Final = reconciliation.Reconciler()
+
+
+@shared_task(name=RUN_JOB)
+def run_job() -> NoReturn:
+    """Stand for a job's run in Celery's registry. The engine pool runs jobs itself and never calls this."""
+    raise RuntimeError("a job reached a pool that has no engine: start workers with `manage.py worker`")
+
+
+@shared_task(name="inference.reconcile", queue=CONTROL_QUEUE)
+def reconcile() -> None:
+    """Hold queues and rows against each other."""
+    _reconciler.run(timezone.now())
+
+
+@shared_task(name="inference.reap", queue=CONTROL_QUEUE)
+def reap() -> None:
+    """Bring jobs on whose lease ran out."""
+    maintenance.reap()
+
+
+@shared_task(name="inference.expire", queue=CONTROL_QUEUE)
+def expire() -> None:
+    """End jobs that did not start in time."""
+    maintenance.expire(timezone.now())
+
+
+@shared_task(name="inference.prune_workers", queue=CONTROL_QUEUE)
+def prune_workers() -> None:
+    """Forget workers that are gone."""
+    maintenance.prune_workers(timezone.now())
