@@ -104,8 +104,7 @@ USE_I18N = False
 USE_TZ = True
 
 STATIC_URL = "static/"
-STATIC_ROOT = STATE_DIR / "static"
-WHITENOISE_USE_FINDERS = True
+WHITENOISE_USE_FINDERS = True  # served from where they are installed: nothing to collect
 WHITENOISE_AUTOREFRESH = DEBUG
 
 # Bodies are bounded by inference.limits.MAX_BODY_BYTES with an error of our own; this is the backstop.

@@ -1,5 +1,6 @@
 """Request bodies: bounded before they are read whole, parsed strictly, never trusted."""
 
+import json
 from typing import Any, Final
 
 import orjson
@@ -19,20 +20,30 @@ def too_large(size: int) -> errors.TooLarge:
 
 
 def parse(raw: bytes) -> dict[str, Any]:
-    """Parse a JSON object. Raises errors.InvalidRequest for all else: bad UTF-8, NaN, lone surrogates too."""
+    """Parse a JSON object. Raises errors.InvalidRequest for anything else.
+
+    NaN and lone surrogates pass: whoever checks the fields can name the one that holds them.
+    """
     try:
         body = orjson.loads(raw)
     except orjson.JSONDecodeError as error:
-        where = f"line {error.lineno}, column {error.colno}"
-        raise errors.InvalidRequest(
-            f"body: not valid JSON ({error.msg} at {where})", code="invalid_json", param="body"
-        ) from None  # the decoder's error holds the body
+        body = _parse_leniently(raw, error)
     if not isinstance(body, dict):
         kind = {list: "an array", str: "a string", bool: "a boolean", type(None): "null"}.get(
             type(body), "a number"
         )
         raise errors.InvalidRequest(f"body: must be a JSON object, got {kind}", param="body")
     return body
+
+
+def _parse_leniently(raw: bytes, error: orjson.JSONDecodeError) -> Any:
+    try:
+        return json.loads(raw.decode())
+    except (ValueError, RecursionError):
+        where = f"line {error.lineno}, column {error.colno}"
+        raise errors.InvalidRequest(
+            f"body: not valid JSON ({error.msg} at {where})", code="invalid_json", param="body"
+        ) from None  # the decoder's error holds the body
 
 
 async def read(request: HttpRequest) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 SDKs choose their exception class by the status, so the status says whose problem it is and `code` what it is.
 """
 
+import json
 import logging
 import math
 from collections.abc import Mapping, Sequence
@@ -11,7 +12,6 @@ from typing import Any, Final
 import django.core.exceptions
 import django.db
 import django.http
-import orjson
 from django.http import HttpResponse
 from rest_framework import exceptions as drf
 
@@ -30,9 +30,9 @@ NEVER_RETRY: Final = {"x-should-retry": "false"}
 def response(error: Exception) -> HttpResponse:
     """Return the answer to a request that ended with `error`; what is not expected is logged and answered 500."""
     known = translate(error)
-    return HttpResponse(
-        orjson.dumps(envelope(known)), status=known.status, content_type="application/json", headers=headers(known)
-    )
+    # In ASCII: a message may quote a lone surrogate, which UTF-8 cannot hold.
+    said = json.dumps(envelope(known))
+    return HttpResponse(said, status=known.status, content_type="application/json", headers=headers(known))
 
 
 def exception_handler(error: Exception, context: Mapping[str, Any]) -> HttpResponse:  # noqa: ARG001 - DRF's signature

@@ -1,0 +1,63 @@
+"""Fixtures of the API's tests: the server, a worker for it, and a tokenizer."""
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import tokenizers
+import tokenizers.models
+import tokenizers.pre_tokenizers
+from django.conf import settings
+
+from inference.api import authentication
+from inference.broker import Broker
+from tests import factories
+from tests.integration.api_server import Api, Hand, echo_jobs, serve
+
+TEMPLATE = "{% for m in messages %}{{ m['role'] }} {{ m['content'] }} {% endfor %}"
+
+
+@pytest.fixture
+def tokenizer(models_dir: Path) -> Path:
+    """The default model's tokenizer: a token a word."""
+    folder = models_dir / factories.MODEL
+    folder.mkdir()
+    words = tokenizers.Tokenizer(tokenizers.models.WordLevel({"[UNK]": 0}, unk_token="[UNK]"))
+    words.pre_tokenizer = tokenizers.pre_tokenizers.WhitespaceSplit()  # type: ignore[assignment]
+    words.save(str(folder / "tokenizer.json"))
+    (folder / "tokenizer_config.json").write_text("{}")
+    (folder / "chat_template.jinja").write_text(TEMPLATE)
+    return folder
+
+
+@pytest.fixture
+def api(sluice: Broker, valkey: str, tokenizer: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Api]:
+    """The whole web process, in a thread."""
+    monkeypatch.setattr(settings, "REDIS_URL", valkey)
+    monkeypatch.setattr(settings, "BROKER_PREFIX", sluice.prefix)
+    authentication.forget()
+    _, key = factories.make_key()
+    with serve() as port:
+        served = Api(port, key)
+        yield served
+        served.client.close()
+
+
+@pytest.fixture
+def hand(api: Api, sluice: Broker) -> Iterator[Hand]:
+    """A worker for the server's jobs."""
+    worker = Hand(sluice)
+    yield worker
+    worker.close()
+
+
+@pytest.fixture
+def echo(hand: Hand) -> Iterator[None]:
+    """The same worker at work: answers every job with its last user message or prompt, word by word."""
+    stop = threading.Event()
+    thread = threading.Thread(target=echo_jobs, args=(hand, stop))
+    thread.start()
+    yield
+    stop.set()
+    thread.join(timeout=10)

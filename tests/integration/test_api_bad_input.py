@@ -1,0 +1,185 @@
+"""Whatever comes in: a 4xx that names field, limit and value; never a 500; nothing queued."""
+
+import json
+import socket
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+import pytest
+
+from inference.broker import Broker
+from inference.models import Job
+from tests import factories
+from tests.integration.api_server import QUEUES, Api, read_until
+
+pytest_plugins = ["tests.integration.api_fixtures"]
+
+CHAT = "/v1/chat/completions"
+JSON = {"Content-Type": "application/json"}
+MIB = 1024 * 1024
+
+
+@dataclass(frozen=True)
+class Case:
+    what: str
+    body: bytes
+    status: int
+    param: str
+
+
+def chat(content: str = "Hello", **fields: Any) -> bytes:
+    return orjson.dumps(factories.make_chat(content, **fields))
+
+
+BAD = [
+    Case("no JSON", b"hello", 400, "body"),
+    Case("nothing", b"", 400, "body"),
+    Case("half a body", b'{"model": "m", "messages": [', 400, "body"),
+    Case("an array", b"[]", 400, "body"),
+    Case("invalid UTF-8", b'{"model": "\xff\xfe"}', 400, "body"),
+    Case("nested without end", b'{"a":' * 5000, 400, "body"),
+    Case("no messages", orjson.dumps({"model": factories.MODEL}), 400, "messages"),
+    Case("empty messages", chat(messages=[]), 400, "messages"),
+    Case("messages of a wrong type", chat(messages="hi"), 400, "messages"),
+    Case("a message of a wrong type", chat(messages=[7]), 400, "messages[0]"),
+    Case("an unknown role", chat(messages=[{"role": "king", "content": "hi"}]), 400, "messages[0].role"),
+    Case("content of a wrong type", chat(messages=[{"role": "user", "content": 7}]), 400, "messages[0].content"),
+    Case("no model", orjson.dumps({"messages": [{"role": "user", "content": "hi"}]}), 400, "model"),
+    Case("a model of a wrong type", chat(model=["a"]), 400, "model"),
+    Case("an unknown model", chat(model="gpt-9"), 404, "model"),
+    Case("negative max_tokens", chat(max_tokens=-1), 400, "max_tokens"),
+    Case("huge max_tokens", chat(max_tokens=10**9), 400, "max_tokens"),
+    Case("max_tokens beyond 64 bits", b'{"model": "m", "max_tokens": 1' + b"0" * 400 + b"}", 400, ""),
+    Case("max_tokens of a wrong type", chat(max_tokens="many"), 400, "max_tokens"),
+    Case("a stream that is no boolean", chat(stream="yes"), 400, "stream"),
+    Case("a temperature out of range", chat(temperature=99), 400, "temperature"),
+    Case("an unknown tier", chat(service_tier="gold"), 400, "service_tier"),
+    Case("a tier of a wrong type", chat(service_tier=7), 400, "service_tier"),
+    Case("a NUL", chat("a\x00b"), 400, "messages[0].content"),
+    Case("a NUL in the model", chat(model="a\x00b"), 400, "model"),
+    Case("a lone surrogate", chat("a@b").replace(b"@", b"\\ud800"), 400, "messages[0].content"),
+    Case("a lone surrogate in a name", chat().replace(b'"model"', b'"\\ud800": 1, "model"'), 400, ""),
+    Case("NaN", chat(temperature=1).replace(b'"temperature":1', b'"temperature":NaN'), 400, "temperature"),
+    Case("ten megabytes", b'{"model": "' + b"a" * (10 * MIB) + b'"}', 413, "body"),
+]
+
+
+def test_bad_input_is_refused_by_name(api: Api, sluice: Broker, subtests: pytest.Subtests) -> None:
+    for case in BAD:
+        with subtests.test(case.what):
+            response = api.client.post(CHAT, content=case.body, headers=JSON)
+            assert response.status_code == case.status, response.text
+            error = response.json()["error"]
+            assert set(error) == {"message", "type", "param", "code"}
+            assert error["type"] == "invalid_request_error"
+            assert error["param"] == case.param or not case.param
+            assert str(error["message"]).startswith(case.param)
+            assert_nothing_was_accepted(sluice)
+
+
+def test_the_native_api_refuses_the_same_in_the_same_form(
+    api: Api, sluice: Broker, subtests: pytest.Subtests
+) -> None:
+    for case in BAD:
+        with subtests.test(case.what):
+            wrapped = b'{"endpoint": "chat/completions", "body": ' + case.body + b"}"
+            response = api.client.post("/api/v1/jobs/", content=wrapped, headers=JSON)
+            assert response.status_code == case.status, response.text
+            assert set(response.json()["error"]) == {"message", "type", "param", "code"}
+            assert_nothing_was_accepted(sluice)
+
+
+def test_a_body_without_a_length_is_measured_as_it_comes(api: Api, sluice: Broker) -> None:
+    response = api.client.post(CHAT, content=(b"a" * MIB for _ in range(10)))
+    assert response.status_code == 413
+    message = response.json()["error"]["message"]
+    assert "8388608" in message
+    assert_nothing_was_accepted(sluice)
+
+
+def test_too_large_a_body_is_refused_before_it_is_sent(api: Api) -> None:
+    head = (
+        f"POST {CHAT} HTTP/1.1\r\nHost: test\r\nAuthorization: Bearer {api.key}\r\n"
+        f"Content-Length: {10 * MIB}\r\nExpect: 100-continue\r\n\r\n"
+    )
+    with socket.create_connection(("127.0.0.1", api.port), timeout=5) as connection:
+        connection.sendall(head.encode())
+        assert read_until(connection, b"\r\n").startswith(b"HTTP/1.1 413")
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status", "code"),
+    [
+        ("GET", "/v1/", 404, "not_found"),
+        ("GET", "/v1/embeddings", 404, "not_found"),
+        ("POST", "/v1/chat/completions/", 404, "not_found"),
+        ("GET", "/v1/chat/completions", 405, "method_not_allowed"),
+        ("DELETE", "/v1/models", 405, "method_not_allowed"),
+        ("GET", "/api/v2/jobs/", 404, "not_found"),
+        ("GET", "/api/v1/jobs/not-an-id/", 404, "not_found"),
+        ("PUT", "/api/v1/jobs/", 405, "method_not_allowed"),
+        ("POST", "/api/v1/queues/", 405, "method_not_allowed"),
+    ],
+)
+def test_what_is_not_there_is_said_in_the_envelope(
+    api: Api, method: str, path: str, status: int, code: str
+) -> None:
+    response = api.client.request(method, path)
+    assert (response.status_code, response.json()["error"]["code"]) == (status, code)
+
+
+@pytest.mark.parametrize("path", ["/v1/models", "/api/v1/jobs/", "/api/v1/queues/", "/api/v1/workers/"])
+def test_without_a_key_nothing_is_told(api: Api, path: str) -> None:
+    response = api.client.get(path, headers={"Authorization": ""})
+    assert (response.status_code, response.json()["error"]["code"]) == (401, "missing_api_key")
+    assert response.headers["WWW-Authenticate"].startswith("Bearer")
+
+
+@pytest.mark.parametrize("key", [b"Bearer sk-\x80\xff", b"Basic YTpi", b"Bearer", b"Bearer " + b"a" * 9000])
+def test_a_key_of_any_form_is_refused(api: Api, key: bytes) -> None:
+    assert api.client.get("/v1/models", headers={b"Authorization": key}).status_code == 401
+
+
+@pytest.mark.parametrize(
+    ("body", "param"),
+    [
+        ({"body": 7}, "body"),
+        ({}, "body"),
+        ({"endpoint": "embeddings", "body": {}}, "endpoint"),
+        ({"teir": "bulk", "body": {}}, "teir"),
+        ({"tier": "gold", "body": factories.make_chat()}, "tier"),
+        ({"tier": "\ud800", "body": factories.make_chat()}, "tier"),
+        ({"tier": "a\x00", "body": factories.make_chat()}, "tier"),
+        ({"jobs": []}, "jobs"),
+        ({"jobs": 7}, "jobs"),
+        ({"jobs": [7]}, "jobs[0]"),
+        ({"jobs": [{"body": factories.make_chat()}, {"endpoint": 7, "body": {}}]}, "jobs[1].endpoint"),
+        ({"jobs": [{"body": factories.make_chat()}, {"body": {}}]}, "jobs[1].messages"),
+        ({"jobs": [{"body": factories.make_chat()}] * 1001}, "jobs"),
+    ],
+)
+def test_a_bad_submission_is_refused_whole(api: Api, sluice: Broker, body: Any, param: str) -> None:
+    response = api.client.post("/api/v1/jobs/", content=json.dumps(body), headers=JSON)
+    assert response.status_code == 400, response.text
+    assert response.json()["error"]["param"].startswith(param)
+    assert_nothing_was_accepted(sluice)
+
+
+@pytest.mark.parametrize(
+    ("query", "status"),
+    [
+        ("status=gone", 400),
+        ("cursor=gone", 404),
+        ("status=queued&tier=%00", 400),
+        ("limit=-1", 200),
+        ("%ff=1", 200),
+    ],
+)
+def test_a_bad_filter_is_the_callers_fault(api: Api, query: str, status: int) -> None:
+    assert api.get(f"/api/v1/jobs/?{query}").status_code == status
+
+
+def assert_nothing_was_accepted(broker: Broker) -> None:
+    assert Job.objects.count() == 0
+    assert all(stats.jobs == 0 for stats in broker.stats(QUEUES))
