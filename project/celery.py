@@ -1,9 +1,10 @@
 """The Celery app. Its `redis://` broker is our own transport (fair queues under leases) on that Redis."""
 
+import importlib
 import os
-from typing import Final
+from typing import Any, Final
 
-from celery import Celery
+from celery import Celery, signals
 from kombu.transport import TRANSPORT_ALIASES
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "project.settings")
@@ -18,3 +19,12 @@ TRANSPORT_ALIASES["rediss"] = TRANSPORT
 app = Celery("sluice")
 app.config_from_object("project.celeryconfig")
 app.autodiscover_tasks(["inference"])
+
+# Strings too: only a worker loads these. The last includes itself only where the worker owns an engine.
+app.steps["consumer"].update({"workers.leases:LeaseKeeper", "workers.drain:Drain", "workers.consuming:Consuming"})
+
+
+@signals.worker_init.connect
+def load_controls(**_: Any) -> None:
+    """Put our remote control commands in the place of Celery's."""
+    importlib.import_module("workers.controls")

@@ -1,0 +1,70 @@
+"""What goes to the engine and what comes back, read as far as the worker needs it. Pure."""
+
+import json
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, Final
+
+from inference.states import Endpoint
+from workers import sse
+from workers.outcomes import Completed
+
+MAX_MESSAGE_CHARACTERS: Final = 300
+_ECHOES: Final = ("'input'", '"input"', "input_value=")
+"""Where a validation error begins to quote the request."""
+_REFUSED: Final = "The engine refused the request."
+
+
+def whole(answer: bytes) -> Completed:
+    """Read a plain answer. Raises ValueError if it is not a completion."""
+    text = answer.decode()
+    return _completed(json.loads(text), text, None)
+
+
+def streamed(events: Sequence[bytes], endpoint: Endpoint, *, first_token_at: datetime | None) -> Completed:
+    """Read a stream that ended. Raises ValueError if it carries an error."""
+    body = sse.assemble(events, endpoint)
+    return _completed(body, json.dumps(body, ensure_ascii=False, separators=(",", ":")), first_token_at)
+
+
+def with_usage(request: str) -> tuple[bytes, bool]:
+    """Have the stream end with its token counts: the request to send, and whether the client asked for them.
+
+    Only a request that has options of its own is parsed; else they are put before the closing brace.
+    """
+    if '"stream_options"' not in request:
+        head = request.rstrip().removesuffix("}").rstrip()
+        comma = "" if head.endswith("{") else ","
+        return f'{head}{comma}"stream_options":{{"include_usage":true}}}}'.encode(), False
+    body = json.loads(request)
+    options = body.get("stream_options") or {}
+    body["stream_options"] = {**options, "include_usage": True}
+    return json.dumps(body).encode(), bool(options.get("include_usage"))
+
+
+def refusal(body: bytes) -> str:
+    """Return the engine's message to its caller, cut off before it quotes the request."""
+    try:
+        answer: Any = json.loads(body)
+        message = str(answer.get("error", answer).get("message", ""))
+    except (ValueError, AttributeError):
+        return _REFUSED
+    for echo in _ECHOES:
+        message = message.partition(echo)[0]
+    message = message.strip(" ,{[")
+    return message[:MAX_MESSAGE_CHARACTERS] or _REFUSED
+
+
+def _completed(body: dict[str, Any], text: str, first_token_at: datetime | None) -> Completed:
+    try:
+        usage, choices = body.get("usage") or {}, body["choices"]
+        finish_reason = str(choices[0].get("finish_reason") or "") if choices else ""
+    except (AttributeError, KeyError, TypeError) as error:
+        raise ValueError("the engine's answer is not a completion") from error
+    return Completed(
+        result=text,
+        finish_reason=finish_reason,
+        prompt_tokens=usage.get("prompt_tokens"),
+        output_tokens=usage.get("completion_tokens"),
+        first_token_at=first_token_at,
+    )

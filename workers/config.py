@@ -1,0 +1,131 @@
+"""What one worker process is told: parsed once, checked, frozen. It refuses to start rather than run wrongly."""
+
+import hashlib
+import os
+import re
+import socket
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Self
+
+from inference import routing
+from inference.limits import Limits, ModelLimits
+from inference.states import EngineKind
+from workers import devices
+from workers.engine import EngineSpec
+
+EVERYTHING: Final = ("*",)
+MAX_SOCKET_PATH_BYTES: Final = 100
+"""A Unix socket's path has little room."""
+_NODE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*(@[A-Za-z0-9][A-Za-z0-9_.-]*)?")
+
+
+class ConfigError(ValueError):
+    """The worker cannot start as told; the message says what to change."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """What the command line said."""
+
+    device: str
+    serve: tuple[str, ...] = EVERYTHING
+    """Shell-style patterns of queue names."""
+    model: str
+    engine: EngineKind
+    name: str | None = None
+    """None: after the device."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Paths:
+    """Where a worker keeps what it needs on disk."""
+
+    state_dir: Path
+    models_dir: Path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerConfig:
+    """One worker: a Celery node, the queues it serves, and the engine it owns."""
+
+    node: str
+    """`name@host`: Celery's node name, and the worker's name in the registry and in rows."""
+    host: str
+    engine: EngineSpec
+    serve: tuple[str, ...]
+    queues: tuple[str, ...]
+    """Those that matched at the start; the worker follows the tables from there on."""
+    lease_seconds: float
+    drain_seconds: float
+
+    @property
+    def model(self) -> ModelLimits:
+        """The model whose queues it serves."""
+        return self.engine.model
+
+    @classmethod
+    def from_options(
+        cls, options: Options, *, limits: Limits, paths: Paths, lease_seconds: float, drain_seconds: float
+    ) -> Self:
+        """Check the options against the tables. Raises ConfigError."""
+        node, host = _node(options)
+        model = _model(options.model, limits)
+        queues = tuple(routing.served(limits.queues(), model=model.name, patterns=options.serve))
+        if not queues:
+            raise ConfigError(f"--serve {' '.join(options.serve)} matches none of the queues of {model.name!r}")
+        return cls(
+            node=node,
+            host=host,
+            engine=_engine(options, model, node, paths),
+            serve=options.serve,
+            queues=queues,
+            lease_seconds=lease_seconds,
+            drain_seconds=drain_seconds,
+        )
+
+    def served_queues(self, limits: Limits) -> list[str]:
+        """Those queues of the model that match as the tables are now."""
+        return routing.served(limits.queues(), model=self.model.name, patterns=self.serve)
+
+
+def _node(options: Options) -> tuple[str, str]:
+    name = options.name or f"worker-{options.device.replace(',', '-')}"
+    if not _NODE.fullmatch(name):
+        raise ConfigError(f"--name {name!r}: letters, digits, '.', '_' and '-' only, with or without '@host'")
+    first, _, host = name.partition("@")
+    host = host or socket.gethostname()
+    return f"{first}@{host}", host
+
+
+def _model(name: str, limits: Limits) -> ModelLimits:
+    if name not in limits.models:
+        known = ", ".join(sorted(limits.models)) or "none"
+        raise ConfigError(f"--model {name!r} is not an enabled model; there are: {known}")
+    return limits.models[name]
+
+
+def _engine(options: Options, model: ModelLimits, node: str, paths: Paths) -> EngineSpec:
+    try:
+        device = devices.parse(options.device)
+        devices.tensor_parallel_size(device, wanted=model.tensor_parallel_size)
+    except ValueError as error:
+        raise ConfigError(f"--device: {error}") from error
+    return EngineSpec(
+        kind=options.engine,
+        model=model,
+        device=options.device,
+        socket_path=_socket_path(paths.state_dir, node),
+        log_path=paths.state_dir / "logs" / f"{node.partition('@')[0]}-engine.log",
+        models_dir=paths.models_dir,
+    )
+
+
+def _socket_path(state_dir: Path, node: str) -> Path:
+    """Return a path that two workers never share, short enough for a socket."""
+    wanted = state_dir / "engines" / f"{node.partition('@')[0]}.sock"
+    if len(os.fsencode(wanted)) <= MAX_SOCKET_PATH_BYTES:
+        return wanted
+    digest = hashlib.sha256(os.fsencode(wanted)).hexdigest()[:16]
+    return Path(tempfile.gettempdir()) / f"sluice-{os.getuid()}" / f"{digest}.sock"

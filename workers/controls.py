@@ -1,0 +1,89 @@
+"""Remote control of ours. `revoke` and `terminate` replace Celery's, so that every way to cancel is one way.
+
+Celery's own would remember revoked ids for hours and kill processes. Ours take a job's id, or `job:claim` as
+Flower knows it, cancel the job's row, and abort the engine's request.
+"""
+
+import logging
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Final
+from uuid import UUID
+
+from celery.worker.control import control_command, inspect_command
+from django.db import Error, close_old_connections
+
+from inference import broker, submission
+from inference.errors import NotFound
+from workers import consuming
+from workers.execution import Abort
+from workers.pool import EnginePool
+
+logger = logging.getLogger(__name__)
+
+_canceller: Final = ThreadPoolExecutor(max_workers=1, thread_name_prefix="canceller")
+"""The hub's thread must not wait for the database."""
+
+
+@control_command(variadic="task_id", signature="[id1 [id2 [... [idN]]]]")
+def revoke(state: Any, task_id: Any, terminate: bool = True, signal: str = "", **_: Any) -> dict[str, Any]:  # noqa: ARG001, FBT001, FBT002 (Celery's signature)
+    """Cancel jobs by their ids, or by job:claim."""
+    return _accept(state, task_id, _cancel)
+
+
+@control_command(variadic="task_id", args=[("signal", str)], signature="<signal> [id1 [id2 [... [idN]]]]")
+def terminate(state: Any, task_id: Any, signal: str = "", **_: Any) -> dict[str, Any]:
+    """Cancel jobs by their ids, or by job:claim; without a signal (from a cancel that is done) only abort them."""
+    return _accept(state, task_id, _cancel if signal else _abort)
+
+
+@control_command()
+def shutdown(state: Any, msg: str = "", **_: Any) -> dict[str, Any]:  # noqa: ARG001 (Celery's signature)
+    """Drain the worker and end it, as SIGTERM does."""
+    state.consumer.drainer.request()
+    return {"ok": "draining"}
+
+
+@inspect_command()
+def engine_state(state: Any, **_: Any) -> dict[str, Any]:
+    """State of the engine, its slots and what is in flight; empty for a worker without an engine."""
+    pool = state.consumer.pool
+    return consuming.heartbeat_fields(pool.host.vitals) if isinstance(pool, EnginePool) else {}
+
+
+def _accept(state: Any, task_id: Any, act: Any) -> dict[str, Any]:
+    pool = state.consumer.pool
+    try:
+        jobs = _jobs(task_id)
+    except ValueError:
+        return {"error": "not a job's id, nor job:claim"}
+    for job_id in jobs:
+        act(pool, job_id)
+    return {"ok": f"cancelling {len(jobs)} jobs"}
+
+
+def _jobs(task_id: Any) -> list[UUID]:
+    """Read one id or several. Raises ValueError."""
+    ids: Iterable[str] = [task_id] if isinstance(task_id, str) else task_id or ()
+    return [UUID(tag.partition(":")[0]) for tag in ids]
+
+
+def _cancel(pool: Any, job_id: UUID) -> None:
+    _canceller.submit(_cancel_row, pool, job_id)
+
+
+def _cancel_row(pool: Any, job_id: UUID) -> None:
+    close_old_connections()
+    try:
+        submission.cancel(caller=None, job_id=job_id)
+    except NotFound:
+        logger.info("no such job to cancel", extra={"action": "cancel_unknown", "job_id": job_id})
+    except (Error, broker.BrokerAway):
+        logger.exception("a job could not be cancelled", extra={"action": "cancel_failed", "job_id": job_id})
+    else:
+        _abort(pool, job_id)
+
+
+def _abort(pool: Any, job_id: UUID) -> None:
+    if isinstance(pool, EnginePool):
+        pool.host.abort_job(job_id, Abort.CANCELLED)

@@ -1,0 +1,231 @@
+"""One claim from its start to its acknowledgement.
+
+    start (commit) ─▶ engine ─▶ outcome ─▶ finish (commit) ─▶ ack or release
+
+The engine is called only after the commit that moved the row to `running` under this claim, and the broker hears
+of an end only after the commit that wrote it. Runs on the worker's event loop; never touches the database from it.
+"""
+
+import asyncio
+import contextlib
+import enum
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from django.db import Error, InterfaceError, OperationalError
+from django.utils import timezone
+
+from inference import broker, lifecycle
+from inference.broker.types import Claimed
+from inference.group_commit import GroupCommit
+from inference.limits import Limits
+from inference.states import FailureReason, JobStatus, ReleaseReason
+from workers import answers, gate, outcomes, sse
+from workers.engine import Engine, EngineCall, EngineFault, EngineGone, EngineRefused
+from workers.outcomes import Cancelled, Completed, Failed, Interrupted, Outcome
+from workers.quarantine import CRASHES_UNTIL_ALONE, Quarantine
+from workers.readiness import Readiness
+from workers.relay import Pace, Relay
+from workers.settlement import Settler
+
+logger = logging.getLogger(__name__)
+
+BACKOFF_SECONDS: Final = (0.2, 5.0)
+"""Between tries to write a result while the database is away; the lease is renewed meanwhile."""
+DEFAULT_RUN_TIMEOUT_SECONDS: Final = 600.0
+"""Of a job whose tier is gone."""
+
+
+class Abort(enum.Enum):
+    """Why a claim is ended from outside."""
+
+    CANCELLED = enum.auto()
+    LOST = enum.auto()
+    """The lease is another's, or nobody's."""
+    DRAIN = enum.auto()
+
+
+_ENDS: Final[dict[Abort, Outcome]] = {
+    Abort.CANCELLED: Cancelled(),
+    Abort.LOST: Interrupted(ReleaseReason.LEASE_EXPIRED),
+    Abort.DRAIN: Interrupted(ReleaseReason.DRAIN),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """What every execution of a worker uses."""
+
+    worker: str
+    engine: Engine
+    readiness: Readiness
+    quarantine: Quarantine
+    commits: GroupCommit
+    settler: Settler
+    streams: broker.AsyncBroker
+    pace: Pace
+    limits: Callable[[], Limits]
+
+
+class Execution:
+    """One claim. `run` it once; `abort` it from the same event loop at any time."""
+
+    def __init__(self, claimed: Claimed, around: Surroundings) -> None:
+        self.claimed = claimed
+        self._token = claimed.token
+        self._around = around
+        self._abort: Abort | None = None
+        self._call: asyncio.Task[Outcome] | None = None
+        self._completed: Completed | None = None
+        self._attempt = 0
+
+    def abort(self, why: Abort) -> None:
+        """End the engine's work on it, if it still works; a result that is already there is kept."""
+        if self._abort is None or why is Abort.LOST:
+            self._abort = why
+        if self._call and not self._call.cancelling():
+            self._call.cancel()
+
+    async def run(self) -> Outcome | None:
+        """Do the whole way; None for a claim that was dropped because its row did not move."""
+        if not self._around.readiness.is_open:  # it shut while the claim was under way: nothing has begun
+            await asyncio.wrap_future(self._around.settler.release(self._token, event=False))
+            return Interrupted(ReleaseReason.DRAIN)
+        began = time.monotonic()
+        started = await self._commit(lifecycle.Start(self._token, self._around.worker))
+        outcome: Outcome | None = None
+        applied: lifecycle.Applied | None = started
+        if started and started.work:
+            outcome = await self._work(started.work)
+            applied = await self._finish(outcome)
+        if applied and applied.status is JobStatus.CANCELLED and outcome:
+            outcome = Cancelled()
+        await self._settle(applied)
+        self._note(outcome, time.monotonic() - began)
+        return outcome
+
+    # The engine
+
+    async def _work(self, work: lifecycle.Work) -> Outcome:
+        self._attempt = work.attempt
+        capacity = self._around.readiness.capacity
+        if not gate.fits_ever(self.claimed.kv_tokens, capacity):
+            needs = f"The request needs {self.claimed.kv_tokens} tokens of KV cache"
+            return Failed(FailureReason.BAD_REQUEST, f"{needs}; the engine has {capacity.kv_tokens}.")
+        self._call = asyncio.create_task(self._call_engine(work))
+        if self._abort:  # it came while the row was read
+            self._call.cancel()
+        try:
+            return await self._call
+        except asyncio.CancelledError:
+            if self._abort is None:
+                raise
+            return _ENDS[self._abort]
+        finally:
+            self._call = None
+
+    async def _call_engine(self, work: lifecycle.Work) -> Outcome:
+        tier = self._around.limits().tiers.get(work.tier)
+        seconds = tier.run_timeout_seconds if tier else DEFAULT_RUN_TIMEOUT_SECONDS
+        priority = tier.engine_priority if tier else 0
+        alone = work.engine_crashes >= CRASHES_UNTIL_ALONE
+        try:
+            async with self._around.quarantine.enter(alone=alone), asyncio.timeout(seconds):
+                return await self._ask(work, priority)
+        except TimeoutError:  # perhaps only while the end of a complete stream was passed on
+            late = Failed(FailureReason.RUN_TIMEOUT, f"The job ran longer than {seconds:g} s.")
+            return self._completed or late
+        except EngineRefused as refused:
+            return Failed(FailureReason.BAD_REQUEST, answers.refusal(refused.body))
+        except EngineGone:
+            self._around.readiness.suspect()
+            return Interrupted(ReleaseReason.ENGINE_CRASH)
+        except (EngineFault, ValueError) as fault:
+            return Failed(FailureReason.ENGINE_ERROR, str(fault))
+        except Exception:  # ours: the job must end all the same
+            logger.exception("a job could not be run", extra=self._context("execution_failed"))
+            return Failed(FailureReason.ENGINE_ERROR, "The worker met an error.")
+
+    async def _ask(self, work: lifecycle.Work, priority: int) -> Completed:
+        request_id = str(self._token.job_id)
+        if not work.streamed:
+            call = EngineCall(work.endpoint, work.request.encode(), request_id, priority)
+            return answers.whole(await self._around.engine.generate(call))
+        body, wants_usage = answers.with_usage(work.request)
+        return await self._stream(EngineCall(work.endpoint, body, request_id, priority), wants_usage=wants_usage)
+
+    async def _stream(self, call: EngineCall, *, wants_usage: bool) -> Completed:
+        events: list[bytes] = []
+        first_token_at = None
+        splitter = sse.Splitter()
+        around = self._around
+        relay = Relay(self._token, around.streams, around.pace, on_lost=lambda: self.abort(Abort.LOST))
+        async with relay, contextlib.aclosing(around.engine.stream(call)) as pieces:
+            async for piece in pieces:
+                first_token_at = first_token_at or timezone.now()
+                for event in splitter.feed(piece):
+                    events.append(event)
+                    if wants_usage or not sse.is_usage_only(event):
+                        relay.put(event)
+            if not events or not sse.is_done(events[-1]):
+                raise EngineGone("the stream ended before its end")
+            self._completed = answers.streamed(events, call.endpoint, first_token_at=first_token_at)
+            await relay.finish()
+        return self._completed
+
+    # The row and the broker
+
+    async def _finish(self, outcome: Outcome) -> lifecycle.Applied | None:
+        try:
+            return await self._commit(outcomes.change(self._token, outcome))
+        except Error:  # not away: it refuses this very value, and would for ever
+            logger.exception("a result could not be stored", extra=self._context("result_refused"))
+            failed = Failed(FailureReason.ENGINE_ERROR, "The result could not be stored.")
+            return await self._commit(outcomes.change(self._token, failed))
+
+    async def _commit(self, change: lifecycle.Change) -> lifecycle.Applied | None:
+        """Have it committed; None if the lease was lost while the database was away."""
+        wait_seconds = BACKOFF_SECONDS[0]
+        while True:
+            try:
+                return await asyncio.wrap_future(self._around.commits.submit(change))
+            except (OperationalError, InterfaceError) as error:
+                logger.warning("the database is away: %s", error, extra=self._context("commit_retried"))
+            if self._abort is Abort.LOST:
+                return None
+            await asyncio.sleep(wait_seconds)
+            wait_seconds = min(2 * wait_seconds, BACKOFF_SECONDS[1])
+
+    async def _settle(self, applied: lifecycle.Applied | None) -> None:
+        """Tell the broker where the row is now."""
+        settler = self._around.settler
+        if applied is None:
+            settler.abandon(self._token)
+        elif applied.status is JobStatus.QUEUED:
+            await asyncio.wrap_future(settler.release(self._token))
+        else:
+            status = applied.status or JobStatus.CANCELLED
+            await asyncio.wrap_future(settler.ack(self._token, status=status))
+
+    # The log
+
+    def _note(self, outcome: Outcome | None, seconds: float) -> None:
+        reason = "" if outcome is None or isinstance(outcome, Completed | Cancelled) else str(outcome.reason)
+        logger.info(
+            "job %s",
+            "dropped: its row did not move" if outcome is None else type(outcome).__name__.lower(),
+            extra={**self._context("job_ended"), "reason": reason, "seconds": round(seconds, 3)},
+        )
+
+    def _context(self, action: str) -> dict[str, object]:
+        return {
+            "action": action,
+            "job_id": self._token.job_id,
+            "claim_id": self._token.claim_id,
+            "worker": self._around.worker,
+            "queue": self.claimed.queue,
+            "attempt": self._attempt,
+        }

@@ -1,0 +1,207 @@
+"""The worker's event loop in its thread, and all that lives on it: the engine, and one coroutine per job.
+
+The hub's thread hands claims in and asks for credit; it never waits for the loop.
+"""
+
+import asyncio
+import concurrent.futures
+import contextlib
+import logging
+import threading
+import time
+from collections.abc import Callable, Coroutine
+from typing import Any, Final
+from uuid import UUID
+
+from inference import broker
+from inference.broker.types import Claimed, Token
+from inference.group_commit import GroupCommit
+from inference.limits import Limits
+from inference.states import WorkerState
+from workers import engines, gate
+from workers.config import WorkerConfig
+from workers.engine import Engine, EngineSpec
+from workers.execution import Abort, Execution, Surroundings
+from workers.outcomes import Outcome
+from workers.quarantine import Quarantine
+from workers.readiness import Readiness
+from workers.relay import Pace
+from workers.settlement import SETTLER
+from workers.vitals import Vitals
+
+logger = logging.getLogger(__name__)
+
+RELEASE_SECONDS: Final = 10.0
+"""How long the jobs of a worker that stops may take to be given back."""
+
+OnDone = Callable[[Outcome | None, float], None]
+"""Called on the event loop with how a claim ended and the seconds it took."""
+
+
+class EngineHost:
+    """Owns one engine and runs jobs on it. Its methods may be called from any thread."""
+
+    def __init__(
+        self,
+        config: WorkerConfig,
+        *,
+        limits: Callable[[], Limits],
+        on_credit: Callable[[], None],
+        on_state: Callable[[], None],
+        create: Callable[[EngineSpec], Engine] = engines.create,
+    ) -> None:
+        """Both callbacks come from any thread: the credit may have grown, the state changed."""
+        self._config = config
+        self._limits = limits
+        self._on_credit = on_credit
+        self._lock = threading.Lock()
+        self._in_flight = gate.InFlight()
+        self._executions: dict[Token, Execution] = {}
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="engine-loop", daemon=True)
+        self._readiness = Readiness(create(config.engine), _capacity(config), on_change=on_state)
+        self._quarantine = Quarantine()
+        self._around: Surroundings | None = None
+        self._supervisor: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Start the loop and begin to load the engine; returns at once."""
+        self._thread.start()
+        self._call(self._open()).result()
+
+    def stop(self) -> None:
+        """Give back what still runs, stop the engine and the loop. Blocks."""
+        if self._thread.is_alive():
+            self.drain()
+            with contextlib.suppress(TimeoutError):
+                self._call(self._close()).result(timeout=2 * RELEASE_SECONDS)
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join(timeout=RELEASE_SECONDS)
+
+    # Jobs
+
+    def submit(self, claimed: Claimed, on_done: OnDone) -> None:
+        """Run a claim. It counts as in flight from here on."""
+        with self._lock:
+            self._in_flight.add(claimed.token, claimed.kv_tokens + self._readiness.capacity.margin_tokens)
+        self._loop.call_soon_threadsafe(self._begin, claimed, on_done)
+
+    def abort(self, token: Token, why: Abort) -> None:
+        """End one claim, if it still runs."""
+        self._loop.call_soon_threadsafe(self._abort, token, why)
+
+    def abort_job(self, job_id: UUID, why: Abort) -> None:
+        """End every claim of a job that still runs."""
+        self._loop.call_soon_threadsafe(self._abort_job, job_id, why)
+
+    def credit(self) -> gate.Credit:
+        """Return what may be claimed now."""
+        with self._lock:
+            load = self._in_flight.load
+        is_open = self._readiness.is_open and not self._quarantine.is_wanted
+        return gate.credit(self._readiness.capacity, load, is_open=is_open)
+
+    def is_hungry(self, offered: gate.Credit) -> bool:
+        """Whether a claim that came back empty may have left work behind that did not fit."""
+        return gate.is_hungry(offered, self._readiness.capacity)
+
+    # State
+
+    @property
+    def vitals(self) -> Vitals:
+        """The worker as it is now."""
+        with self._lock:
+            load = self._in_flight.load
+        return Vitals(self._readiness.condition, self._config.model.max_num_seqs, load.sequences, load.kv_tokens)
+
+    def drain(self) -> None:
+        """Claim nothing any more; what runs goes on."""
+        if self._readiness.condition.state not in {WorkerState.STOPPED, WorkerState.FAILED}:
+            self._readiness.drain()
+
+    def give_back(self) -> None:
+        """Abort what runs and put it back into its queues, at no cost of an attempt."""
+        self._loop.call_soon_threadsafe(self._abort_all)
+
+    # On the event loop
+
+    async def _open(self) -> None:
+        self._around = Surroundings(
+            worker=self._config.node,
+            engine=self._readiness.engine,
+            readiness=self._readiness,
+            quarantine=self._quarantine,
+            commits=GroupCommit(),
+            settler=SETTLER,
+            streams=broker.new_async_broker(),
+            pace=Pace(),
+            limits=self._limits,
+        )
+        self._supervisor = asyncio.create_task(self._readiness.run())
+
+    async def _close(self) -> None:
+        self._abort_all()
+        deadline = time.monotonic() + RELEASE_SECONDS
+        while self._executions and time.monotonic() < deadline:  # noqa: ASYNC110 (the last moments of the process)
+            await asyncio.sleep(0.02)
+        if self._supervisor:
+            self._supervisor.cancel()
+            await asyncio.gather(self._supervisor, return_exceptions=True)
+        await self._readiness.close()
+        if self._around:
+            await self._around.streams.close()
+            await asyncio.to_thread(self._around.commits.close)
+
+    def _begin(self, claimed: Claimed, on_done: OnDone) -> None:
+        assert self._around is not None  # noqa: S101 (`start` made it)
+        execution = Execution(claimed, self._around)
+        self._executions[claimed.token] = execution
+        task = self._loop.create_task(self._run(execution, on_done), name=claimed.token.tag)
+        task.add_done_callback(_surface)
+
+    async def _run(self, execution: Execution, on_done: OnDone) -> None:
+        token, began, outcome = execution.claimed.token, time.monotonic(), None
+        try:
+            outcome = await execution.run()
+        except Exception:
+            logger.exception(
+                "a claim was left to its lease", extra={"action": "claim_left", "job_id": token.job_id}
+            )
+            SETTLER.abandon(token)
+        finally:
+            del self._executions[token]
+            with self._lock:
+                self._in_flight.remove(token)
+            on_done(outcome, time.monotonic() - began)
+            self._on_credit()
+
+    def _abort(self, token: Token, why: Abort) -> None:
+        if execution := self._executions.get(token):
+            execution.abort(why)
+
+    def _abort_job(self, job_id: UUID, why: Abort) -> None:
+        for token in [token for token in self._executions if token.job_id == job_id]:
+            self._abort(token, why)
+
+    def _abort_all(self) -> None:
+        for execution in list(self._executions.values()):
+            execution.abort(Abort.DRAIN)
+
+    def _call(self, coroutine: Coroutine[Any, Any, None]) -> "concurrent.futures.Future[None]":
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+
+
+def _capacity(config: WorkerConfig) -> gate.Capacity:
+    model = config.model
+    return gate.Capacity(
+        sequences=model.max_num_seqs,
+        kv_tokens=model.max_num_seqs * model.max_model_len,  # until the engine tells
+        margin_tokens=model.kv_margin_tokens,
+        largest_job_tokens=model.max_model_len,
+    )
+
+
+def _surface(task: "asyncio.Task[None]") -> None:
+    """Log what nobody would see: an error in the lines around the execution."""
+    if not task.cancelled() and (error := task.exception()):
+        logger.error("a job's coroutine broke", exc_info=error, extra={"action": "coroutine_broke"})

@@ -1,0 +1,130 @@
+"""Keeps the leases of everything this process holds, and rescues what others let go.
+
+Two threads, neither of them the hub's, which may be stalled: one renews, and talks to Redis alone; one reaps and
+restores, and may wait for the database. Both run in every worker, whatever its pool.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Iterable
+from typing import Any, Final
+
+from celery import bootsteps
+from django.conf import settings
+from django.db import Error, connection
+
+from inference import broker, maintenance
+from inference.broker.types import Claimed, Token
+from inference.models import Job
+from inference.states import JobStatus
+from workers.execution import Abort
+from workers.held import HELD
+from workers.pool import EnginePool
+
+logger = logging.getLogger(__name__)
+
+RENEWALS_PER_LEASE: Final = 4
+RETRY_SECONDS: Final = 0.5
+"""After a renewal that failed: sooner than usual, since the lease runs."""
+
+
+class LeaseKeeper(bootsteps.StartStopStep):
+    """Starts the threads with the first connection; they outlive every reconnect."""
+
+    requires = ("celery.worker.consumer.tasks:Tasks",)
+
+    def __init__(self, consumer: Any, **kwargs: Any) -> None:
+        self._keeper: Keeper | None = None
+        super().__init__(consumer, **kwargs)
+
+    def start(self, consumer: Any) -> None:
+        """Keep from now on."""
+        if self._keeper is None:
+            self._keeper = Keeper(consumer.pool, worker=consumer.hostname)
+            self._keeper.start()
+
+
+class Keeper:
+    """The threads."""
+
+    def __init__(self, pool: Any, *, worker: str) -> None:
+        self._pool = pool
+        self._worker = worker
+        self._lease_seconds: float = settings.LEASE_SECONDS
+        # A pool of connections of its own: nothing else can use them up.
+        self._broker = broker.Broker(broker.connect(settings.REDIS_URL), prefix=settings.BROKER_PREFIX)
+        self._lost: set[Token] = set()
+        self._lost_news = threading.Event()
+
+    def start(self) -> None:
+        """Start renewing and reaping."""
+        for target, name in ((self._renew_always, "lease-keeper"), (self._rescue_always, "reaper")):
+            threading.Thread(target=target, name=name, daemon=True).start()
+
+    def _renew_always(self) -> None:
+        wait_seconds = self._lease_seconds / RENEWALS_PER_LEASE
+        while True:
+            began = time.monotonic()
+            try:
+                self.renew()
+            except broker.BrokerAway as error:
+                logger.warning("leases could not be renewed: %s", error, extra={"action": "renew_failed"})
+                time.sleep(min(RETRY_SECONDS, wait_seconds))
+            else:
+                time.sleep(max(0.0, wait_seconds - (time.monotonic() - began)))
+
+    def renew(self) -> None:
+        """Renew everything held; hand on what was lost or cancelled. Raises BrokerAway."""
+        renewal = self._broker.renew(HELD.tokens(), lease_seconds=self._lease_seconds)
+        for token in renewal.cancelled:
+            self._abort(token, Abort.CANCELLED)
+        if renewal.lost:
+            self._lost |= renewal.lost
+            self._lost_news.set()
+
+    def _rescue_always(self) -> None:
+        while True:
+            self._lost_news.wait(min(1.0, self._lease_seconds / RENEWALS_PER_LEASE))
+            self._lost_news.clear()
+            try:
+                lost, self._lost = self._lost, set()
+                self.restore(lost)
+                maintenance.reap()
+            except (Error, broker.BrokerAway) as error:
+                connection.close()
+                logger.warning("leases could not be looked after: %s", error, extra={"action": "reap_failed"})
+
+    def restore(self, lost: Iterable[Token]) -> None:
+        """Write leases anew that Redis forgot; end what is another's. Raises django.db.Error, BrokerAway."""
+        claims = [claimed for token in lost if (claimed := HELD.get(token))]
+        ours = _still_ours([claimed for claimed in claims if not claimed.body])
+        for claimed in claims:
+            is_ours = bool(claimed.body) or claimed.token in ours
+            if is_ours and self._broker.restore(claimed, worker=self._worker, lease_seconds=self._lease_seconds):
+                logger.warning("a lost lease was restored", extra={"action": "lease_restored", **_ids(claimed)})
+            elif HELD.get(claimed.token):  # not settled meanwhile
+                logger.warning("a lease was lost", extra={"action": "lease_lost", **_ids(claimed)})
+                self._abort(claimed.token, Abort.LOST)
+
+    def _abort(self, token: Token, why: Abort) -> None:
+        if isinstance(self._pool, EnginePool):
+            self._pool.host.abort(token, why)
+
+
+def _still_ours(claims: list[Claimed]) -> set[Token]:
+    """Those whose row still names their claim, or does not name one yet."""
+    if not claims:
+        return set()
+    rows = Job.objects.filter(id__in=[claimed.token.job_id for claimed in claims])
+    named = {job_id: (status, claim) for job_id, status, claim in rows.values_list("id", "status", "claim_id")}
+    return {
+        claimed.token
+        for claimed in claims
+        if named.get(claimed.token.job_id)
+        in {(JobStatus.RUNNING, claimed.token.claim_id), (JobStatus.QUEUED, None)}
+    }
+
+
+def _ids(claimed: Claimed) -> dict[str, object]:
+    return {"job_id": claimed.token.job_id, "claim_id": claimed.token.claim_id, "queue": claimed.queue}

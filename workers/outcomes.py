@@ -1,0 +1,67 @@
+"""How one attempt at a job can end: a closed set, and the change of the row that each asks for. Pure."""
+
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from inference import lifecycle
+from inference.broker.types import Token
+from inference.states import FailureReason, ReleaseReason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Completed:
+    """The engine answered."""
+
+    result: str = field(repr=False)
+    """Its whole answer, as JSON text."""
+    finish_reason: str
+    prompt_tokens: int | None
+    output_tokens: int | None
+    """As the engine counted; None if it did not tell."""
+    first_token_at: datetime | None = None
+    """Of a stream."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """It ended for good."""
+
+    reason: FailureReason
+    message: str = field(repr=False)
+    """What the client may read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cancelled:
+    """Somebody cancelled it: its row says so already."""
+
+
+@dataclass(frozen=True, slots=True)
+class Interrupted:
+    """It goes back to its queue."""
+
+    reason: ReleaseReason
+
+
+Outcome = Completed | Failed | Cancelled | Interrupted
+
+
+def change(token: Token, outcome: Outcome) -> lifecycle.Change:
+    """Return what the row is asked to do; it refuses unless this claim still holds it."""
+    match outcome:
+        case Completed():
+            return lifecycle.Succeed(
+                token=token,
+                result=outcome.result,
+                prompt_tokens=outcome.prompt_tokens,
+                output_tokens=outcome.output_tokens,
+                finish_reason=outcome.finish_reason,
+                first_token_at=outcome.first_token_at,
+            )
+        case Failed():
+            return lifecycle.Fail(token, outcome.reason, outcome.message)
+        case Interrupted():
+            return lifecycle.Release(token, outcome.reason)
+        case Cancelled():
+            # Finds the row cancelled and moves nothing. Should it still run, it must not be stuck.
+            return lifecycle.Release(token, ReleaseReason.DRAIN)

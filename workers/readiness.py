@@ -1,0 +1,140 @@
+"""Brings the engine up and keeps it up. The gate is open in state `ready` only: nothing is claimed before it."""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Final
+
+from inference.states import WorkerState
+from workers.engine import Engine, EngineGone
+from workers.gate import Capacity
+from workers.vitals import Condition
+
+logger = logging.getLogger(__name__)
+
+BACKOFF_SECONDS: Final = (1.0, 30.0)
+"""Before the first and at most before any restart of the engine; doubled in between."""
+MAX_FAILED_LOADS: Final = 5
+"""So many loads in a row without reaching `ready` and the worker gives up."""
+SUSPICION_SECONDS: Final = 3.0
+"""An engine that dropped a connection has this long to turn out dead."""
+
+
+class Readiness:
+    """Supervises one engine on its event loop; everybody else reads `condition`, which is replaced whole."""
+
+    def __init__(self, engine: Engine, capacity: Capacity, *, on_change: Callable[[], None]) -> None:
+        """`capacity` counts until the engine has told its own; `on_change` is called on the event loop."""
+        self.condition = Condition(WorkerState.STARTING)
+        self.capacity = capacity
+        self.engine = engine
+        self._on_change = on_change
+        self._suspect = asyncio.Event()
+        self._is_draining = False
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the worker may claim. Any thread may ask."""
+        return self.condition.state is WorkerState.READY
+
+    async def run(self) -> None:
+        """Keep an engine running until a drain or a cancel; returns in state `failed` if it cannot be loaded."""
+        failures = 0
+        while not self._is_draining:
+            if failures:
+                await asyncio.sleep(min(BACKOFF_SECONDS[0] * 2 ** (failures - 1), BACKOFF_SECONDS[1]))
+            try:
+                await self._bring_up()
+            except Exception as error:  # whatever it is, the next load may go well
+                failures += 1
+                self._note_failure(error, failures)
+            else:
+                failures = 1  # from here on it fell, and a restart waits as after a failed load
+                await self._until_it_falls()
+            await self.engine.stop()
+            if failures >= MAX_FAILED_LOADS:
+                self._become(WorkerState.FAILED, f"the engine could not be loaded {failures} times in a row")
+                return
+
+    def suspect(self) -> None:
+        """Shut the gate and find out whether the engine lives: a job lost its connection. On the event loop."""
+        if self.is_open:
+            self._become(WorkerState.LOADING, "the engine dropped a connection")
+            self._suspect.set()
+
+    def drain(self) -> None:
+        """Shut the gate for good. Any thread may call it."""
+        self._is_draining = True
+        self._become(WorkerState.DRAINING)
+
+    async def close(self) -> None:
+        """Stop the engine."""
+        await self.engine.stop()
+        if self.condition.state is not WorkerState.FAILED:
+            self._become(WorkerState.STOPPED)
+
+    async def _bring_up(self) -> None:
+        self._become(WorkerState.LOADING, self.condition.detail)
+        await self.engine.start()
+        self._become(WorkerState.WARMING)
+        await self.engine.warm_up()
+        gauges = await self.engine.gauges()
+        if gauges.kv_capacity_tokens:
+            self.capacity = replace(self.capacity, kv_tokens=gauges.kv_capacity_tokens)
+        self._become(WorkerState.READY)
+
+    async def _until_it_falls(self) -> None:
+        """Return when the engine is gone, or does not answer after it was suspected."""
+        while await self._is_suspected():
+            if await self._seems_dead():
+                break
+            self._become(WorkerState.READY)
+        logger.error("the engine is gone", extra={"action": "engine_lost"})
+        self._become(WorkerState.LOADING, "the engine crashed")
+
+    async def _is_suspected(self) -> bool:
+        """Wait for a suspicion; False once the engine is gone."""
+        waits = [asyncio.ensure_future(event.wait()) for event in (self.engine.exited, self._suspect)]
+        try:
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for wait in waits:
+                wait.cancel()
+        self._suspect.clear()
+        return not self.engine.exited.is_set()
+
+    async def _seems_dead(self) -> bool:
+        try:
+            await asyncio.wait_for(self.engine.exited.wait(), SUSPICION_SECONDS)
+        except TimeoutError:
+            try:
+                await self.engine.gauges()
+            except EngineGone:
+                return True
+            return False
+        return True
+
+    def _note_failure(self, error: Exception, failures: int) -> None:
+        logger.error(
+            "the engine could not be loaded: %s",
+            error,
+            exc_info=not isinstance(error, EngineGone),
+            extra={"action": "engine_load_failed", "count": failures},
+        )
+        self._become(WorkerState.LOADING, str(error))
+
+    def _become(self, state: WorkerState, detail: str = "") -> None:
+        ending = state in {WorkerState.DRAINING, WorkerState.STOPPED, WorkerState.FAILED}
+        if self._is_draining and not ending:
+            state = WorkerState.DRAINING  # what the engine does meanwhile changes nothing any more
+        is_ready = state is WorkerState.READY
+        self.condition = Condition(
+            state,
+            detail,
+            ready_at=time.time() if is_ready else None,
+            kv_capacity_tokens=self.capacity.kv_tokens if is_ready else self.condition.kv_capacity_tokens,
+        )
+        logger.info("worker is %s", state, extra={"action": "worker_state", "reason": detail} if detail else {})
+        self._on_change()

@@ -1,0 +1,103 @@
+"""Keeps registry and limits in step with the worker, from a thread with a database connection of its own."""
+
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Final
+
+from django.db import Error, connection
+
+from inference import fleet, snapshot
+from inference.limits import Limits
+from inference.states import WorkerState
+from workers.config import WorkerConfig
+from workers.vitals import Vitals
+
+logger = logging.getLogger(__name__)
+
+LIMITS_SECONDS: Final = 1.0
+"""An admin's edit acts in the workers within this."""
+REPORT_SECONDS: Final = 2.0
+"""Between two reports while nothing changes."""
+STOP_SECONDS: Final = 5.0
+
+
+class Registrar:
+    """Reports the worker to the registry, and holds the limits as they were a second ago at most."""
+
+    def __init__(self, config: WorkerConfig, vitals: Callable[[], Vitals]) -> None:
+        self.limits: Limits = snapshot.limits()
+        """Replaced whole; any thread may read it."""
+        self._config = config
+        self._vitals = vitals
+        self._started_at = datetime.now(UTC)
+        self._reported: tuple[float, WorkerState | None] = (0.0, None)
+        self._news = threading.Event()
+        self._is_stopping = False
+        self._thread = threading.Thread(target=self._run, name="registrar", daemon=True)
+
+    def start(self) -> None:
+        """Report from now on."""
+        self._thread.start()
+
+    def wake(self) -> None:
+        """Say that the state changed: it is reported at once."""
+        self._news.set()
+
+    def stop(self) -> None:
+        """Report once more, and end."""
+        self._is_stopping = True
+        self._news.set()
+        if self._thread.is_alive():
+            self._thread.join(STOP_SECONDS)
+
+    def _run(self) -> None:
+        while not self._is_stopping:
+            try:
+                self.limits = snapshot.limits()
+                self._report_if_due()
+            except Error as error:  # the worker goes on without; the registry shows it as stale
+                connection.close()
+                logger.warning("the registry is away: %s", error, extra={"action": "report_failed"})
+            self._news.wait(LIMITS_SECONDS)
+            self._news.clear()
+        self._say_goodbye()
+
+    def _report_if_due(self) -> None:
+        vitals, (last_at, last_state) = self._vitals(), self._reported
+        state, age = vitals.condition.state, time.monotonic() - last_at
+        if state is last_state and age < REPORT_SECONDS:
+            return
+        fleet.report(self._report(vitals))
+        self._reported = (time.monotonic(), state)
+
+    def _say_goodbye(self) -> None:
+        try:
+            fleet.report(self._report(self._vitals()))
+        except Error as error:
+            logger.warning("the registry is away: %s", error, extra={"action": "report_failed"})
+        finally:
+            connection.close()
+
+    def _report(self, vitals: Vitals) -> fleet.WorkerReport:
+        config, condition = self._config, vitals.condition
+        return fleet.WorkerReport(
+            name=config.node,
+            model=config.model.name,
+            engine=config.engine.kind,
+            device=config.engine.device,
+            serve=config.serve,
+            host=config.host,
+            pid=os.getpid(),
+            state=condition.state,
+            state_detail=condition.detail,
+            slots=vitals.slots,
+            in_flight=vitals.in_flight,
+            kv_capacity_tokens=condition.kv_capacity_tokens,
+            kv_used_tokens=vitals.kv_used_tokens,
+            started_at=self._started_at,
+            ready_at=None if condition.ready_at is None else datetime.fromtimestamp(condition.ready_at, UTC),
+        )

@@ -1,0 +1,116 @@
+"""Passes a stream's output on to Redis: at once while few streams run, gathered for milliseconds under load."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Final
+
+from inference import broker
+from inference.broker.types import CHUNK, END, Token
+
+logger = logging.getLogger(__name__)
+
+FLUSH_SECONDS_PER_STREAM: Final = 0.001
+"""So that all streams of a worker together make at most about 1,000 calls a second."""
+MAX_FLUSH_SECONDS: Final = 0.05
+BACKOFF_SECONDS: Final = (0.05, 1.0)
+LAST_FLUSH_SECONDS: Final = 10.0
+"""A finished answer is not kept waiting longer for a Redis that is away: its row is what counts."""
+
+
+class Pace:
+    """How many streams of this worker run, and so how long output is gathered."""
+
+    def __init__(self) -> None:
+        self.streams = 0
+
+    @property
+    def seconds(self) -> float:
+        """Least time between two flushes of one stream."""
+        return min(MAX_FLUSH_SECONDS, (self.streams - 1) * FLUSH_SECONDS_PER_STREAM)
+
+
+class Relay:
+    """One claim's output. Each flush becomes one event; what was sent is never sent twice."""
+
+    def __init__(
+        self, token: Token, streams: broker.AsyncBroker, pace: Pace, *, on_lost: Callable[[], None]
+    ) -> None:
+        """`on_lost` is called when the claim turns out to be ours no more, or cancelled."""
+        self._token = token
+        self._streams = streams
+        self._pace = pace
+        self._on_lost = on_lost
+        self._waiting: list[bytes] = []
+        self._sent = 0
+        self._news = asyncio.Event()
+        self._is_ending = False
+        self._writer: asyncio.Task[None] | None = None
+
+    def put(self, event: bytes) -> None:
+        """Pass on a whole event of the engine's stream."""
+        self._waiting.append(event)
+        self._news.set()
+
+    async def __aenter__(self) -> "Relay":
+        self._pace.streams += 1
+        self._writer = asyncio.create_task(self._write())
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._pace.streams -= 1
+        if self._writer:
+            self._writer.cancel()
+            await asyncio.gather(self._writer, return_exceptions=True)
+
+    async def finish(self) -> None:
+        """Return when all has been passed on, and that it is complete, or when that takes too long."""
+        self._is_ending = True
+        self._news.set()
+        if self._writer:
+            done, _ = await asyncio.wait([self._writer], timeout=LAST_FLUSH_SECONDS)
+            if not done:
+                logger.warning(
+                    "the end of a stream was not passed on",
+                    extra={"action": "stream_cut", "job_id": self._token.job_id},
+                )
+
+    async def _write(self) -> None:
+        while True:
+            await self._news.wait()
+            self._news.clear()
+            gathered, self._waiting = b"".join(self._waiting), []
+            if gathered and not await self._send(CHUNK, [gathered]):
+                return
+            if self._is_ending and not self._waiting:
+                await self._send(END, [])
+                return
+            if not self._is_ending:
+                await asyncio.sleep(self._pace.seconds)
+
+    async def _send(self, kind: str, chunks: list[bytes]) -> bool:
+        wait_seconds = BACKOFF_SECONDS[0]
+        is_retry = False
+        while True:
+            try:
+                if is_retry and await self._has_arrived(kind):
+                    break
+                is_ours = await self._streams.append(self._token, chunks, kind=kind)
+            except broker.BrokerAway as error:
+                logger.warning("output could not be passed on: %s", error, extra={"action": "append_retried"})
+                is_retry = True
+                await asyncio.sleep(wait_seconds)
+                wait_seconds = min(2 * wait_seconds, BACKOFF_SECONDS[1])
+                continue
+            if not is_ours:
+                self._on_lost()
+                return False
+            break
+        self._sent += kind == CHUNK
+        return True
+
+    async def _has_arrived(self, kind: str) -> bool:
+        """Whether a call whose answer was lost did its work: each flush left one event in the job's stream."""
+        events = await self._streams.stream(self._token.job_id)
+        ours = [event.kind for event in events if event.claim_id == self._token.claim_id]
+        return END in ours if kind == END else ours.count(CHUNK) > self._sent

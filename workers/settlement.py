@@ -1,0 +1,100 @@
+"""Tells the broker how claims ended, from a thread of its own, until the broker has heard it.
+
+An acknowledgement must survive a reconnect and a Redis that is briefly away: one that is lost makes finished work
+run again. It must not hold the hub up either, which answers pings meanwhile. So none of Celery's connections
+carries it.
+"""
+
+import logging
+import queue
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Final, NamedTuple
+
+from inference import broker
+from inference.broker.types import Token
+from inference.states import JobStatus
+from workers.held import HELD, Held
+
+logger = logging.getLogger(__name__)
+
+BACKOFF_SECONDS: Final = (0.05, 2.0)
+"""First and longest wait between two tries."""
+TASK_DONE: Final = JobStatus.SUCCEEDED
+"""What ends a Celery task that is not a job: nobody watches it."""
+
+
+class _Asked(NamedTuple):
+    token: Token | None
+    """None: only a mark in the queue."""
+    verb: Callable[[], bool]
+    future: "Future[bool]"
+
+
+class Settler:
+    """Acks and releases, in order. The claim stays held, and so renewed, until the broker has answered."""
+
+    def __init__(self, held: Held = HELD, connect: Callable[[], broker.Broker] = broker.get_broker) -> None:
+        self._held = held
+        self._connect = connect
+        self._asked: queue.SimpleQueue[_Asked] = queue.SimpleQueue()
+        self._start = threading.Lock()
+        self._thread: threading.Thread | None = None
+
+    def ack(self, token: Token, *, status: str) -> "Future[bool]":
+        """Forget a finished job. The future is False if the claim was not ours any more. Thread-safe."""
+        return self._put(token, lambda: self._connect().ack(token, status=status))
+
+    def release(self, token: Token, *, event: bool = True) -> "Future[bool]":
+        """Put a job back into its queue. The future is False if the claim was not ours any more. Thread-safe."""
+        return self._put(token, lambda: self._connect().release(token, event=event))
+
+    def abandon(self, token: Token) -> None:
+        """Hold a claim no more that turned out to be another's."""
+        self._held.drop(token)
+
+    def flush(self, *, seconds: float) -> bool:
+        """Wait until all that was asked for is done; False if that takes longer."""
+        done = self._put(None, lambda: True)
+        try:
+            return done.result(timeout=seconds)
+        except TimeoutError:
+            return False
+
+    def _put(self, token: Token | None, verb: Callable[[], bool]) -> "Future[bool]":
+        asked = _Asked(token, verb, Future())
+        self._asked.put(asked)
+        with self._start:  # made on first use: a process that only publishes needs no thread
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="settler", daemon=True)
+                self._thread.start()
+        return asked.future
+
+    def _run(self) -> None:
+        while True:
+            asked = self._asked.get()
+            was_ours = self._insist(asked)
+            if asked.token:
+                self._held.drop(asked.token)
+            if asked.future.set_running_or_notify_cancel():  # its coroutine may have left
+                asked.future.set_result(was_ours)
+
+    def _insist(self, asked: _Asked) -> bool:
+        wait_seconds = BACKOFF_SECONDS[0]
+        while True:
+            try:
+                return asked.verb()
+            except Exception as error:  # a bug included: it must not end the thread, and is in the log every time
+                logger.warning(
+                    "a claim could not be settled, trying again: %r",
+                    error,
+                    extra={"action": "settle_retried", "seconds": wait_seconds},
+                )
+                time.sleep(wait_seconds)
+                wait_seconds = min(2 * wait_seconds, BACKOFF_SECONDS[1])
+
+
+SETTLER: Final = Settler()
+"""The process's own."""

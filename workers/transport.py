@@ -1,0 +1,274 @@
+"""Celery's transport: fair queues under leases, claimed many at a time; see `docs/adr/0001-transport.md`.
+
+A subclass of kombu's Redis transport. Remote control, its replies, events and fan-out stay stock. What differs: a
+queue that is consumed with acknowledgement is claimed from through `inference.broker`, within a credit and under
+leases that outlive the connection, so that a reconnect neither requeues, loses nor repeats anything.
+
+Every Celery process loads this module, web and Flower too, to publish: it must stay light.
+"""
+
+import enum
+import logging
+import time
+from queue import Empty
+from typing import Any, Final
+
+import uuid_utils.compat
+from django.conf import settings
+from kombu.transport import redis as kombu_redis
+from kombu.transport import virtual as kombu_virtual
+from kombu.utils import json
+from redis.exceptions import NoScriptError, RedisError, ResponseError
+
+from inference import broker, routing
+from inference.broker.types import Claimed, Credit, Token
+from workers import envelope
+from workers.held import HELD
+from workers.settlement import SETTLER, TASK_DONE
+from workers.terms import MAX_PULL, UNBOUNDED, PrefetchTerms, Terms
+
+logger = logging.getLogger(__name__)
+
+stock: Any = kombu_redis
+virtual: Any = kombu_virtual
+"""Their stubs leave out most of what is overridden here; `tests/unit/test_celery_contract.py` holds it instead."""
+
+PAUSE_SECONDS: Final = 1.0
+"""After an error reply (memory full, a replica) the next claim waits this long."""
+REPLY_EXCHANGE: Final = "reply."
+"""Exchanges of remote control's replies start so; their queues are plain lists that expire."""
+
+
+class Asked(enum.Enum):
+    """What the consuming connection waits for."""
+
+    NOTHING = enum.auto()
+    CLAIM = enum.auto()
+    BELL = enum.auto()
+
+
+class QoS(virtual.QoS):  # type: ignore[misc]
+    """Settles by token, on a connection that is not the channel's: it works after a reconnect too."""
+
+    restore_at_shutdown = False
+
+    def can_consume(self) -> bool:
+        """Whether the channel may ask for messages, or waits for a reply that must be read in any case."""
+        return bool(self.channel.may_consume(super().can_consume()))
+
+    def ack(self, delivery_tag: str) -> None:
+        """Acknowledge; a job's execution has done that by itself."""
+        _settle(delivery_tag, requeue=False)
+        super().ack(delivery_tag)
+
+    def reject(self, delivery_tag: str, requeue: bool = False) -> None:  # noqa: FBT001, FBT002 (kombu's signature)
+        """Put back into the queue, or acknowledge."""
+        _settle(delivery_tag, requeue=requeue)
+        self._quick_ack(delivery_tag)
+
+
+class Channel(stock.Channel):  # type: ignore[misc]
+    """A channel that claims. `terms` is set by the worker's bootstep; without it the prefetch count decides."""
+
+    QoS = QoS
+    do_restore = False
+    """Leases outlive the channel: nothing is requeued when it closes."""
+    supports_batch_publish = False
+    terms: Terms
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        self._plain: set[str] = set()
+        """Queues consumed without acknowledgement: stock lists."""
+        self._asked = Asked.NOTHING
+        self._offered = Credit(0, 0)
+        self._is_drained = False
+        """Whether the last claim came back empty: then the bell is worth waiting for."""
+        self._paused_until = 0.0
+        self._client_id: tuple[Any, int] | None = None
+        super().__init__(*args, **kwargs)
+        self.terms = PrefetchTerms(self.qos)
+
+    # Consuming
+
+    def basic_consume(self, queue: str, no_ack: bool, *args: Any, **kwargs: Any) -> Any:  # noqa: FBT001 (kombu's)
+        """Start consuming; without acknowledgement a queue is a stock list."""
+        (self._plain.add if no_ack else self._plain.discard)(queue)
+        return super().basic_consume(queue, no_ack, *args, **kwargs)
+
+    def may_consume(self, within_prefetch: bool) -> bool:  # noqa: FBT001 (one answer of kombu's)
+        """Whether to ask now. A reply that was asked for must be read: it may carry claims."""
+        if not self._leased_queues():
+            return within_prefetch
+        return bool(self._in_poll) or (time.monotonic() >= self._paused_until and self._credit().sequences > 0)
+
+    def credit_changed(self) -> None:
+        """On the hub's thread: credit grew or is gone. Leave the bell where that makes a difference."""
+        if self._asked is not Asked.BELL or self._client_id is None:
+            return
+        did_not_fit = self._offered.sequences < 1 or self.terms.is_hungry(self._offered)
+        if did_not_fit or self._credit().sequences < 1:
+            try:
+                broker.get_broker().client.client_unblock(self._client_id[1])
+            except RedisError:  # the bell's own timeout comes within a second
+                logger.debug("the bell could not be left", exc_info=True)
+
+    def _leased_queues(self) -> list[str]:
+        return [queue for queue in self.active_queues if queue not in self._plain]
+
+    def _credit(self) -> Credit:
+        credit = self.terms.credit()
+        return credit if credit.kv_tokens > 0 else Credit(0, 0)
+
+    def _brpop_start(self, timeout: float | None = None) -> None:
+        """Send a claim, or the wait for the bell; the hub calls `_brpop_read` when the reply is there."""
+        queues = self._leased_queues()
+        if not queues:
+            super()._brpop_start(timeout)
+        elif self._is_drained:
+            self._learn_client_id()
+            keys = broker.get_broker().bell_keys(queues)
+            self._send(Asked.BELL, "BLPOP", *keys, timeout or self.brpop_timeout)
+        else:
+            self._offered = self._credit()
+            self._send(Asked.CLAIM, *broker.get_broker().claim_command(self._request(queues)))
+
+    def _request(self, queues: list[str]) -> broker.ClaimRequest:
+        return broker.ClaimRequest(
+            queues=tuple(queues),
+            credit=self._offered,
+            limit=MAX_PULL,
+            worker=self.terms.worker,
+            lease_seconds=settings.LEASE_SECONDS,
+            tier_weights=self.terms.tier_weights(),
+        )
+
+    def _send(self, asked: Asked, *command: Any) -> None:
+        connection = self.client.connection
+        connection.send_command(*command)
+        self._asked, self._in_poll, self._brpop_sent_at = asked, connection, time.monotonic()
+
+    def _learn_client_id(self) -> None:
+        """Learn the connection's id on the server, by which another connection can end its wait."""
+        connection = self.client.connection
+        if self._client_id is None or self._client_id[0] is not connection._sock:
+            connection.send_command("CLIENT", "ID")
+            self._client_id = (connection._sock, int(connection.read_response()))
+
+    def _brpop_read(self, **options: Any) -> bool:
+        """Read what was asked for. Raises Empty if it brought no message."""
+        if self._asked is Asked.NOTHING:
+            return bool(super()._brpop_read(**options))
+        claims = self._read_reply()
+        for claimed in claims:
+            self._deliver(claimed)
+        if not claims:
+            raise Empty
+        return True
+
+    def _read_reply(self) -> list[Claimed]:
+        asked, self._asked = self._asked, Asked.NOTHING
+        connection = self.client.connection
+        try:
+            reply = self.client.parse_response(connection, "EVALSHA" if asked is Asked.CLAIM else "BLPOP")
+        except NoScriptError:
+            broker.get_broker().load_claim()
+            return []
+        except ResponseError as error:
+            self._pause(error)
+            return []
+        except self.connection_errors:
+            connection.disconnect()
+            raise
+        finally:
+            self._in_poll = None
+        claims = broker.Broker.parse_claim(reply) if asked is Asked.CLAIM else []
+        self._is_drained = asked is Asked.CLAIM and not claims
+        return claims
+
+    def _pause(self, error: Exception) -> None:
+        self._paused_until = time.monotonic() + PAUSE_SECONDS
+        logger.error(
+            "Redis refused a claim: %s", error, extra={"action": "claim_refused", "seconds": PAUSE_SECONDS}
+        )
+
+    def _deliver(self, claimed: Claimed) -> None:
+        HELD.add(claimed)
+        try:
+            self.connection._deliver(envelope.message(claimed), claimed.queue)
+        except Exception:  # one bad message must not take the others of this pull with it
+            logger.exception("a message could not be delivered", extra={"action": "delivery_failed"})
+            _settle(claimed.token.tag, requeue=not claimed.body)
+
+    def _on_connection_disconnect(self, connection: Any) -> None:
+        if self._in_poll is connection:
+            self._asked = Asked.NOTHING
+        super()._on_connection_disconnect(connection)
+
+    def close(self) -> None:
+        """Close; claims whose reply was still to come go back to their queues."""
+        if self._in_poll and self._asked is Asked.CLAIM:
+            try:
+                for claimed in self._read_reply():
+                    SETTLER.release(claimed.token, event=False)
+            except self.connection_errors:
+                logger.warning("claims were lost: their leases run out", extra={"action": "claims_lost"})
+        elif self._asked is Asked.BELL:
+            self._asked, self._in_poll = Asked.NOTHING, None
+        super().close()
+
+    # Publishing and looking
+
+    def _put(self, queue: str, message: dict[str, Any], **kwargs: Any) -> None:
+        """Publish an ordinary Celery task, stored whole; a reply of remote control goes the stock way."""
+        exchange = message["properties"]["delivery_info"].get("exchange") or ""
+        if exchange.startswith(REPLY_EXCHANGE):
+            super()._put(queue, message, **kwargs)
+        else:
+            broker.get_broker().publish_task(queue, uuid_utils.compat.uuid7(), json.dumps(message).encode())
+
+    def _size(self, queue: str) -> int:
+        return broker.get_broker().stats([queue])[0].jobs
+
+    def _has_queue(self, queue: str, **_: Any) -> bool:  # noqa: ARG002 (kombu's signature)
+        return True
+
+    def _purge(self, queue: str) -> int:
+        """Drop waiting Celery tasks. Jobs are never dropped: their rows say that they wait."""
+        dropped = 0
+        while queue == routing.CONTROL_QUEUE and (claims := self._claim_tasks(queue)):
+            for claimed in claims:
+                broker.get_broker().ack(claimed.token, status=TASK_DONE)
+            dropped += len(claims)
+        return dropped
+
+    def _claim_tasks(self, queue: str) -> list[Claimed]:
+        return broker.get_broker().claim(
+            [queue],
+            credit=Credit(MAX_PULL, UNBOUNDED),
+            limit=MAX_PULL,
+            worker=self.terms.worker,
+            lease_seconds=settings.LEASE_SECONDS,
+            tier_weights={},
+        )
+
+
+class Transport(stock.Transport):  # type: ignore[misc]
+    """The transport behind `redis://` in this project."""
+
+    Channel = Channel
+    supports_batch_publish = False
+    implements = stock.Transport.implements.extend(batch_publish=False)
+
+
+def _settle(delivery_tag: str, *, requeue: bool) -> None:
+    """Ack or release what is still held: not a job, whose execution did it, nor what was never claimed."""
+    try:
+        token = Token.parse(delivery_tag)
+    except ValueError:
+        return
+    if HELD.get(token) is None:
+        return
+    if requeue:
+        SETTLER.release(token)
+    else:
+        SETTLER.ack(token, status=TASK_DONE)
