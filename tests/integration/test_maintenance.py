@@ -1,0 +1,201 @@
+"""What time ends is ended: leases, start deadlines, silent workers."""
+
+from datetime import timedelta
+
+import pytest
+from django.utils import timezone
+
+from inference import broker as broker_module
+from inference import fleet, lifecycle, maintenance, publication
+from inference.broker import Broker, Credit, Token
+from inference.models import Job, JobEvent, Worker
+from inference.states import JobStatus
+from tests import factories
+from tests.waiting import until
+
+LEASE_SECONDS = 0.05
+
+
+def publish(job: Job) -> None:
+    publication.publish([publication.entry_of(job, tenant_weight=1.0)])
+
+
+def claim(broker: Broker, queue: str, lease_seconds: float = LEASE_SECONDS) -> Token:
+    [claimed] = broker.claim(
+        [queue],
+        credit=Credit(sequences=1, kv_tokens=10_000),
+        limit=1,
+        worker="worker-1",
+        lease_seconds=lease_seconds,
+        tier_weights={},
+    )
+    return claimed.token
+
+
+def run_under_a_dying_worker(broker: Broker, job: Job, *, lease_seconds: float = LEASE_SECONDS) -> Token:
+    publish(job)
+    token = claim(broker, job.queue, lease_seconds)
+    lifecycle.apply([lifecycle.Start(token, "worker-1")])
+    return token
+
+
+@pytest.fixture
+def short_lease(sluice: Broker, monkeypatch: pytest.MonkeyPatch) -> Broker:
+    """A broker whose server has been up for more than a lease, so that leases may be reaped."""
+    monkeypatch.setattr("django.conf.settings.LEASE_SECONDS", LEASE_SECONDS)
+    until(lambda: sluice.client.info("server")["uptime_in_seconds"] >= 1)  # type: ignore[index]
+    return sluice
+
+
+def reaped() -> int:
+    return until(maintenance.reap)
+
+
+def test_a_job_whose_lease_ran_out_waits_again_with_its_first_arrival(short_lease: Broker) -> None:
+    job = factories.make_job(created_at=timezone.now() - timedelta(seconds=60))
+    run_under_a_dying_worker(short_lease, job)
+
+    assert reaped() == 1
+    job.refresh_from_db()
+    [stats] = short_lease.stats([job.queue])
+    assert (job.status, job.attempts, job.claim_id) == ("queued", 1, None)
+    assert (stats.jobs, stats.leases) == (1, 0)
+    assert stats.oldest_arrival_ms == round(job.created_at.timestamp() * 1000)
+
+
+def test_a_live_lease_is_left_alone(short_lease: Broker) -> None:
+    run_under_a_dying_worker(short_lease, factories.make_job(), lease_seconds=60)
+
+    assert maintenance.reap() == 0
+
+
+def test_a_job_that_was_rescued_too_often_fails_and_leaves_the_queue(short_lease: Broker) -> None:
+    job = factories.make_job()
+    for _ in range(3):
+        run_under_a_dying_worker(short_lease, job)
+        assert reaped() == 1
+
+    job.refresh_from_db()
+    assert (job.status, job.error_code) == ("failed", "attempts_exhausted")
+    assert short_lease.held([job.id]) == set()
+
+
+def test_a_claim_whose_start_was_never_committed_goes_back_without_an_attempt(short_lease: Broker) -> None:
+    job = factories.make_job()
+    publish(job)
+    claim(short_lease, job.queue)
+
+    assert reaped() == 1
+    job.refresh_from_db()
+    [stats] = short_lease.stats([job.queue])
+    assert (job.status, job.attempts, stats.jobs) == ("queued", 0, 1)
+
+
+def test_a_lease_left_by_a_finished_job_is_dropped(short_lease: Broker) -> None:
+    job = factories.make_job()
+    token = run_under_a_dying_worker(short_lease, job)
+    lifecycle.apply([factories.make_success(token)])
+
+    assert reaped() == 1
+    job.refresh_from_db()
+    assert (job.status, short_lease.held([job.id])) == ("succeeded", set())
+
+
+def test_a_leftover_lease_of_another_claim_is_dropped_and_the_job_runs_on(short_lease: Broker) -> None:
+    job, token = factories.make_running_job()
+    publish(job)
+    claim(short_lease, job.queue)
+
+    assert reaped() == 1
+    job.refresh_from_db()
+    assert (job.status, job.claim_id, short_lease.held([job.id])) == ("running", token.claim_id, set())
+
+
+def test_of_two_reapers_at_once_one_stands_back(short_lease: Broker) -> None:
+    run_under_a_dying_worker(short_lease, factories.make_job())
+    until(lambda: short_lease.due(lease_seconds=LEASE_SECONDS))
+
+    with short_lease.lock("reap", seconds=10) as is_ours:
+        assert is_ours
+        assert maintenance.reap() == 0
+    assert maintenance.reap() == 1
+
+
+def test_a_late_job_expires_once_a_worker_has_been_ready_long_enough(sluice: Broker) -> None:
+    long_ago = timezone.now() - timedelta(hours=1)
+    fleet.report(factories.make_report(ready_at=long_ago))
+    late = factories.make_job(created_at=long_ago)
+    young = factories.make_job()
+    publish(late)
+    publish(young)
+
+    assert maintenance.expire(timezone.now()) == 1
+    late.refresh_from_db()
+    young.refresh_from_db()
+    assert (late.status, late.error_code, young.status) == ("expired", "expired", "queued")
+    assert sluice.held([late.id, young.id]) == {young.id}
+    assert JobEvent.objects.filter(job=late, kind="expired").count() == 1
+
+
+@pytest.mark.parametrize("ready_seconds_ago", [None, 299])
+def test_nothing_expires_while_a_cold_start_is_to_blame(sluice: Broker, ready_seconds_ago: int | None) -> None:
+    now = timezone.now()
+    if ready_seconds_ago is not None:
+        fleet.report(factories.make_report(ready_at=now - timedelta(seconds=ready_seconds_ago)))
+    factories.make_job(created_at=now - timedelta(hours=1))
+
+    assert maintenance.expire(now) == 0
+
+
+def test_a_worker_of_another_model_or_one_not_heard_of_lately_expires_nothing(sluice: Broker) -> None:
+    now = timezone.now()
+    silent = factories.make_report(ready_at=now - timedelta(hours=1))
+    fleet.report(silent, now=now - timedelta(seconds=60))
+    factories.make_job(created_at=now - timedelta(hours=1))
+
+    assert maintenance.expire(now) == 0
+
+
+def test_a_running_job_never_expires(sluice: Broker) -> None:
+    long_ago = timezone.now() - timedelta(hours=1)
+    factories.make_running_job(created_at=long_ago)
+    fleet.report(factories.make_report(ready_at=long_ago))
+
+    assert maintenance.expire(timezone.now()) == 0
+
+
+def test_watchers_learn_that_their_job_expired(sluice: Broker) -> None:
+    long_ago = timezone.now() - timedelta(hours=1)
+    fleet.report(factories.make_report(ready_at=long_ago))
+    job = factories.make_job(created_at=long_ago, streamed=True)
+    publish(job)
+    sluice.watch(job.id, "web-1")
+    maintenance.expire(timezone.now())
+
+    assert [event.kind for event in sluice.stream(job.id)] == ["expired"]
+
+
+def test_silent_workers_are_forgotten_and_heard_ones_stay(sluice: Broker) -> None:
+    now = timezone.now()
+    fleet.report(factories.make_report(name="gone"), now=now - timedelta(seconds=61))
+    fleet.report(factories.make_report(name="silent"), now=now - timedelta(seconds=59))
+
+    assert maintenance.prune_workers(now) == 1
+    assert list(Worker.objects.values_list("name", flat=True)) == ["silent"]
+
+
+def test_a_due_celery_task_goes_back_to_its_queue(short_lease: Broker) -> None:
+    short_lease.publish_task("control", factories.make_new_job().id, b"{}")
+    claim(short_lease, "control")
+
+    assert reaped() == 1
+    assert claim(short_lease, "control")
+
+
+def test_a_reaper_without_redis_says_so(sluice: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    away = Broker(broker_module.connect("redis://127.0.0.1:1/0"), prefix="{away}:")
+    monkeypatch.setattr(broker_module, "get_broker", lambda: away)
+    with pytest.raises(broker_module.BrokerAway):
+        maintenance.reap()
+
+    assert JobStatus.QUEUED not in Job.objects.values_list("status", flat=True)

@@ -1,0 +1,228 @@
+"""Queue and rows are brought together again, whichever lost something."""
+
+import uuid
+from datetime import timedelta
+
+import pytest
+from django.conf import settings
+from django.utils import timezone
+
+from inference import lifecycle, maintenance, publication, reconciliation
+from inference.broker import Broker, Credit, Token
+from inference.models import Job
+from inference.reconciliation import Reconciled, Reconciler
+from tests import factories
+
+LATER = timedelta(seconds=10)
+
+
+def publish(*jobs: Job) -> None:
+    publication.publish([publication.entry_of(job, tenant_weight=1.0) for job in jobs])
+
+
+def run(reconciler: Reconciler | None = None) -> Reconciled:
+    return (reconciler or Reconciler()).run(timezone.now() + LATER)
+
+
+def wipe(broker: Broker) -> None:
+    for key in broker.client.scan_iter(f"{broker.prefix}*"):
+        broker.client.delete(key)
+
+
+def claim(broker: Broker, job: Job) -> Token:
+    credit = Credit(sequences=1, kv_tokens=10_000)
+    [claimed] = broker.claim(
+        [job.queue], credit=credit, limit=1, worker="worker-1", lease_seconds=60, tier_weights={}
+    )
+    return claimed.token
+
+
+def test_nothing_to_do_is_nothing_done(sluice: Broker) -> None:
+    publish(factories.make_job(), factories.make_job())
+
+    assert run() == Reconciled()
+
+
+def test_a_job_whose_publish_was_lost_is_queued_with_its_first_arrival(sluice: Broker) -> None:
+    job = factories.make_job()
+
+    assert run() == Reconciled(published=1)
+    [stats] = sluice.stats([job.queue])
+    assert (stats.jobs, stats.tokens) == (1, 30)
+    assert stats.oldest_arrival_ms == round(job.created_at.timestamp() * 1000)
+
+
+def test_a_job_on_its_way_is_not_overtaken(sluice: Broker) -> None:
+    factories.make_job()
+
+    assert Reconciler().run(timezone.now()) == Reconciled()
+
+
+def test_after_a_wipe_all_that_wait_are_queued_again(sluice: Broker) -> None:
+    factories.make_tenant("acme", weight=3)
+    jobs = [factories.make_job(tenant=tenant) for tenant in ("default", "acme") for _ in range(5)]
+    publish(*jobs)
+    wipe(sluice)
+
+    assert run() == Reconciled(published=10)
+    assert sluice.held([job.id for job in jobs]) == {job.id for job in jobs}
+
+
+def test_more_rows_than_a_chunk_are_all_walked_over(sluice: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(maintenance, "CHUNK", 3)
+    for _ in range(8):
+        factories.make_job()
+    reconciler = Reconciler()
+
+    assert run(reconciler).published == 8
+    assert reconciler.after == reconciliation.START
+
+
+def test_a_run_that_took_its_time_stops_and_the_next_goes_on(
+    sluice: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(maintenance, "CHUNK", 3)
+    for _ in range(8):
+        factories.make_job()
+    ticks = iter(range(0, 10_000, 3))
+    monkeypatch.setattr(reconciliation.time, "monotonic", lambda: next(ticks))
+    reconciler = Reconciler()
+
+    first = run(reconciler).published
+    assert 0 < first < 8
+    while sluice.stats([Job.objects.all()[0].queue])[0].jobs < 8:
+        assert run(reconciler).published
+
+
+def test_a_leased_or_queued_job_is_never_queued_twice(sluice: Broker) -> None:
+    job = factories.make_job()
+    publish(job)
+    claim(sluice, job)  # the start is not committed yet: the row still says queued
+
+    assert run() == Reconciled()
+    assert sluice.stats([job.queue])[0].jobs == 0
+
+
+def test_an_entry_whose_row_is_finished_is_dropped_and_its_watchers_told(sluice: Broker) -> None:
+    job = factories.make_job(streamed=True)
+    publish(job)
+    sluice.watch(job.id, "web-1")
+    token = claim(sluice, job)
+    lifecycle.apply([lifecycle.Start(token, "worker-1"), factories.make_success(token)])
+
+    assert run() == Reconciled(discarded=1)
+    assert sluice.held([job.id]) == set()
+    assert [event.kind for event in sluice.stream(job.id)] == ["succeeded"]
+
+
+def test_a_finish_whose_ack_is_on_its_way_is_left_alone(sluice: Broker) -> None:
+    job = factories.make_job()
+    publish(job)
+    token = claim(sluice, job)
+    lifecycle.apply([lifecycle.Start(token, "worker-1"), factories.make_success(token)])
+
+    assert Reconciler().run(timezone.now()) == Reconciled()
+    assert sluice.ack(token, status="succeeded")
+
+
+def test_a_cancel_that_redis_never_heard_of_takes_the_entry_out(sluice: Broker) -> None:
+    job = factories.make_job()
+    publish(job)
+    lifecycle.apply([lifecycle.Cancel(job.id)])
+
+    assert run() == Reconciled(discarded=1)
+
+
+def test_an_entry_without_any_row_is_dropped(sluice: Broker) -> None:
+    job = factories.make_job()
+    publish(job)
+    Job.objects.all().delete()
+
+    assert run() == Reconciled(discarded=1)
+    assert sluice.held([job.id]) == set()
+
+
+def test_celery_tasks_in_the_control_queue_are_no_business_of_the_reconciler(sluice: Broker) -> None:
+    tag = uuid.uuid4()
+    sluice.publish_task("control", tag, b"{}")
+
+    assert run() == Reconciled()
+    [claimed] = sluice.claim(
+        ["control"],
+        credit=Credit(sequences=1, kv_tokens=1),
+        limit=1,
+        worker="control",
+        lease_seconds=60,
+        tier_weights={},
+    )
+    assert claimed.token.job_id == tag
+
+
+def test_a_running_job_without_a_lease_is_taken_back_after_a_leases_time_and_not_before(
+    sluice: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job, _ = factories.make_running_job()
+    clock = [1000.0]
+    monkeypatch.setattr(reconciliation.time, "monotonic", lambda: clock[0])
+    reconciler = Reconciler()
+
+    assert run(reconciler) == Reconciled()
+    clock[0] += settings.LEASE_SECONDS
+    assert run(reconciler) == Reconciled()
+    clock[0] += 1
+    assert run(reconciler) == Reconciled(rescued=1)
+
+    job.refresh_from_db()
+    assert (job.status, job.attempts, sluice.held([job.id])) == ("queued", 1, {job.id})
+
+
+def test_a_worker_that_restores_its_lease_in_time_keeps_its_job(
+    sluice: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = factories.make_job()
+    publish(job)
+    [claimed] = sluice.claim(
+        [job.queue],
+        credit=Credit(sequences=1, kv_tokens=10_000),
+        limit=1,
+        worker="worker-1",
+        lease_seconds=60,
+        tier_weights={},
+    )
+    lifecycle.apply([lifecycle.Start(claimed.token, "worker-1")])
+    clock = [1000.0]
+    monkeypatch.setattr(reconciliation.time, "monotonic", lambda: clock[0])
+    reconciler = Reconciler()
+
+    wipe(sluice)
+    run(reconciler)
+    assert sluice.restore(claimed, worker="worker-1", lease_seconds=60)
+    clock[0] += 2 * settings.LEASE_SECONDS
+    assert run(reconciler) == Reconciled()
+    wipe(sluice)
+    clock[0] += 1
+    assert run(reconciler) == Reconciled(), "the time without a lease counts anew"
+
+
+def test_a_running_job_lost_for_the_last_time_fails_and_its_watchers_are_told(
+    sluice: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job, _ = factories.make_running_job(attempts=3, streamed=True)
+    sluice.watch(job.id, "web-1")
+    clock = [1000.0]
+    monkeypatch.setattr(reconciliation.time, "monotonic", lambda: clock[0])
+    reconciler = Reconciler()
+    run(reconciler)
+    clock[0] += settings.LEASE_SECONDS + 1
+
+    assert run(reconciler) == Reconciled(rescued=1)
+    job.refresh_from_db()
+    assert (job.status, sluice.held([job.id])) == ("failed", set())
+    assert [event.kind for event in sluice.stream(job.id)] == ["failed"]
+
+
+def test_of_two_reconcilers_at_once_one_stands_back(sluice: Broker) -> None:
+    factories.make_job()
+    with sluice.lock("reconcile", seconds=10):
+        assert run() == Reconciled()
+    assert run() == Reconciled(published=1)

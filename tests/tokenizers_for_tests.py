@@ -1,0 +1,26 @@
+"""A tiny model's tokenizer files: one token a word."""
+
+import json
+from pathlib import Path
+
+import tokenizers
+from tokenizers import models, pre_tokenizers
+
+TEMPLATE = (
+    "{% for m in messages %}{{ m['role'] }} {{ m['content'] }} {% endfor %}"
+    "{{ 'assistant' if add_generation_prompt }}"
+)
+
+
+def write(folder: Path, *, template: str | None = TEMPLATE) -> Path:
+    """Write the files. A chat of one message of n words has n + 2 tokens: its role and the answer's beginning."""
+    folder.mkdir(parents=True, exist_ok=True)
+    tokenizer = tokenizers.Tokenizer(models.WordLevel({"?": 0}, unk_token="?"))
+    tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()  # type: ignore[assignment]
+    tokenizer.save(str(folder / "tokenizer.json"))
+    (folder / "tokenizer_config.json").write_text(
+        json.dumps({"bos_token": "<s>", "eos_token": {"content": "</s>"}})
+    )
+    if template is not None:
+        (folder / "chat_template.jinja").write_text(template)
+    return folder
