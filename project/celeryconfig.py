@@ -7,6 +7,7 @@ from django.conf import settings
 from inference.routing import CONTROL_QUEUE
 
 broker_url = settings.REDIS_URL
+broker_transport_options = {"global_keyprefix": settings.BROKER_PREFIX}
 broker_connection_retry_on_startup = True
 task_ignore_result = True  # results are rows
 task_acks_late = True
