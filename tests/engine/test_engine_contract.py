@@ -4,6 +4,7 @@ The real one is started once, and again after each test that killed it.
 """
 
 import asyncio
+import dataclasses
 import json
 import os
 import signal
@@ -167,6 +168,13 @@ async def test_a_wrong_request_is_refused_in_openais_envelope(
 async def test_a_refused_stream_raises_before_its_first_piece(engine: Engine) -> None:
     with pytest.raises(EngineRefused):
         await anext(engine.stream(builders.make_chat_call(max_tokens=0)))
+
+
+async def test_what_the_worker_sets_wins_over_the_body(engine: Engine) -> None:
+    call = builders.make_chat_call(max_tokens=1, stream=True)
+    assert json.loads(await engine.generate(call))["object"] == "chat.completion"
+    call = dataclasses.replace(call, body=call.body.replace(b"true", b"false"))
+    assert len(await _events(engine, call)) > 0
 
 
 async def test_every_priority_is_taken(engine: Engine) -> None:

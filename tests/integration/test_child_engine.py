@@ -1,7 +1,6 @@
 """Starting, restarting and losing an engine, with the simulated one."""
 
 import asyncio
-import json
 import os
 import signal
 import socket
@@ -150,13 +149,6 @@ async def test_an_engine_sees_none_of_the_workers_secrets(
     await make_engine().start()
     for pid in builders.processes_of(tmp_path):
         assert "DJANGO_SECRET_KEY" not in builders.environment(pid)
-
-
-async def test_the_workers_priority_and_stream_win_over_the_bodys(make_engine: Callable[..., Engine]) -> None:
-    engine = make_engine()
-    await engine.start()
-    reply = await engine.generate(builders.make_chat_call(max_tokens=1, stream=True, priority=5))
-    assert json.loads(reply)["object"] == "chat.completion"
 
 
 async def test_a_large_log_is_put_aside_at_the_start(make_engine: Callable[..., Engine], tmp_path: Path) -> None:
