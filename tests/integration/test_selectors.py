@@ -1,0 +1,64 @@
+"""The numbers that pages, API, metrics and Flower share."""
+
+import uuid
+from datetime import timedelta
+
+import pytest
+from django.utils import timezone
+
+from inference import errors, publication, selectors
+from inference.broker import Broker, Credit
+from inference.models import QueueCap
+from tests import factories
+
+QUEUE = f"{factories.MODEL}.standard.short"
+
+
+def test_every_queue_is_listed_though_nothing_waits(sluice: Broker) -> None:
+    rows = selectors.queue_rows()
+
+    assert len(rows) == 9
+    assert {(row.jobs, row.tokens, row.backlog_seconds, row.leases, row.cap) for row in rows} == {
+        (0, 0, 0.0, 0, 10_000)
+    }
+    assert {row.tier for row in rows} == {"realtime", "standard", "bulk"}
+
+
+def test_backlog_is_what_waits_and_its_age_is_the_oldests(sluice: Broker) -> None:
+    QueueCap.objects.create(queue=QUEUE, max_jobs=5)
+    old = timezone.now() - timedelta(seconds=60)
+    jobs = [factories.make_job(created_at=old), factories.make_job(), factories.make_job()]
+    publication.publish([publication.entry_of(job, tenant_weight=1.0) for job in jobs])
+    credit = Credit(sequences=1, kv_tokens=1000)
+    [claimed] = sluice.claim([QUEUE], credit=credit, limit=1, worker="w", lease_seconds=60, tier_weights={})
+    [row] = selectors.queue_rows([QUEUE])
+
+    assert claimed.token.job_id == jobs[0].id
+    assert (row.jobs, row.tokens, row.leases, row.cap) == (2, 60, 1, 5)
+    assert row.backlog_seconds < 30
+    assert (row.model, row.tier, row.length) == (factories.MODEL, "standard", "short")
+
+
+def test_the_oldest_waiting_job_gives_the_age(sluice: Broker) -> None:
+    job = factories.make_job(created_at=timezone.now() - timedelta(seconds=60))
+    publication.publish([publication.entry_of(job, tenant_weight=1.0)])
+    [row] = selectors.queue_rows([QUEUE])
+
+    assert 59 < row.backlog_seconds < 90
+
+
+def test_a_tenant_sees_its_own_jobs_only_newest_first(db: None) -> None:
+    factories.make_tenant("acme")
+    mine = [factories.make_job(tenant="acme") for _ in range(3)]
+    other = factories.make_job()
+
+    assert [job.id for job in selectors.jobs_for("acme")] == [job.id for job in reversed(mine)]
+    assert selectors.job_for("default", other.id).id == other.id
+    assert selectors.job_for(None, other.id).id == other.id
+    with pytest.raises(errors.NotFound):
+        selectors.job_for("acme", other.id)
+
+
+def test_an_unknown_job_is_not_found(db: None) -> None:
+    with pytest.raises(errors.NotFound):
+        selectors.check_exists(None, uuid.uuid4())

@@ -1,0 +1,118 @@
+"""Limits are live within a second, and outlive a database that is away."""
+
+import logging
+import threading
+import time
+
+import pytest
+from django.db import OperationalError, connection
+
+from inference import models, snapshot
+
+
+def test_the_seeded_limits_are_those_of_the_design(db: None) -> None:
+    limits = snapshot.limits()
+
+    assert [(t.name, t.weight) for t in limits.tiers.values()] == [
+        ("realtime", 400),
+        ("standard", 100),
+        ("bulk", 1),
+    ]
+    assert [(c.name, c.max_prompt_tokens) for c in limits.lengths.values()] == [
+        ("short", 511),
+        ("medium", 2048),
+        ("long", None),
+    ]
+    assert limits.default_tier == "standard"
+    assert limits.models["smollm2-135m-instruct"].max_model_len == 8192
+
+
+def test_limits_are_read_once_a_second_at_most(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [100.0]
+    monkeypatch.setattr(snapshot.time, "monotonic", lambda: clock[0])
+    first = snapshot.limits()
+    models.Tier.objects.filter(name="bulk").update(weight=7)
+
+    clock[0] += 0.9
+    assert snapshot.limits() is first
+    clock[0] += 0.1
+    assert snapshot.limits().tiers["bulk"].weight == 7
+
+
+def test_the_last_good_limits_hold_while_the_database_is_away(
+    db: None, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    clock = [100.0]
+    monkeypatch.setattr(snapshot.time, "monotonic", lambda: clock[0])
+    good = snapshot.limits()
+
+    def away() -> None:
+        raise OperationalError("away")
+
+    monkeypatch.setattr(snapshot, "read", away)
+    monkeypatch.setattr(snapshot.connection, "close", lambda: None)
+    clock[0] += 5
+    with caplog.at_level(logging.WARNING):
+        assert snapshot.limits() is good
+    assert caplog.records[0].__dict__["action"] == "limits_kept"
+
+
+def test_without_a_good_read_ever_the_error_comes_out(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    def away() -> None:
+        raise OperationalError("away")
+
+    monkeypatch.setattr(snapshot, "read", away)
+    with pytest.raises(OperationalError):
+        snapshot.limits()
+
+
+def test_disabled_models_and_explicit_caps_are_seen(db: None) -> None:
+    models.ServedModel.objects.create(name="off", source="off", enabled=False)
+    models.QueueCap.objects.create(queue="a.b.c", max_jobs=0)
+    limits = snapshot.limits()
+
+    assert "off" not in limits.models
+    assert (limits.queue_cap("a.b.c"), limits.queue_cap("x.y.z")) == (0, 10_000)
+
+
+def test_a_read_is_of_one_moment_and_blocks_no_writer(database: None) -> None:
+    inside, written = threading.Event(), threading.Event()
+
+    def write() -> None:
+        inside.wait()
+        models.Tier.objects.filter(name="bulk").update(weight=9)
+        written.set()
+        connection.close()
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    with snapshot._one_moment():
+        before = models.Tier.objects.get(name="bulk").weight
+        inside.set()
+        assert written.wait(10)
+        assert models.Tier.objects.get(name="bulk").weight == before
+    writer.join()
+
+    assert models.Tier.objects.get(name="bulk").weight == 9
+
+
+def test_many_threads_share_one_read(database: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    reads = []
+    read = snapshot.read
+
+    def slow_read() -> object:
+        reads.append(time.monotonic())
+        return read()
+
+    def look() -> None:
+        snapshot.limits()
+        connection.close()
+
+    monkeypatch.setattr(snapshot, "read", slow_read)
+    threads = [threading.Thread(target=look) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert len(reads) == 1

@@ -1,0 +1,106 @@
+"""Counting prompt tokens with a model's own files."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+import tokenizers
+from tokenizers import models, pre_tokenizers, processors
+
+from inference import errors, tokens
+from tests import factories, tokenizers_for_tests
+
+
+@pytest.fixture
+def folder(models_dir: Path) -> Path:
+    return tokenizers_for_tests.write(models_dir / factories.MODEL)
+
+
+def counter() -> tokens.Counter:
+    return tokens.counter(factories.make_model_limits())
+
+
+def test_a_chat_is_counted_with_its_template(folder: Path) -> None:
+    assert counter().chat(factories.make_chat("one two three")) == 5
+    assert counter().chat(factories.make_chat("one two three", add_generation_prompt=False)) == 4
+
+
+def test_a_prompt_is_counted_as_it_is(folder: Path) -> None:
+    assert counter().text("one two") == 2
+
+
+def test_many_are_counted_in_their_order(folder: Path) -> None:
+    prompts = [tokens.Prompt("word " * n, add_special_tokens=n % 2 == 0) for n in range(1, 6)]
+
+    assert counter().count(prompts) == [1, 2, 3, 4, 5]
+
+
+def test_special_tokens_are_added_to_completions_only(models_dir: Path) -> None:
+    folder = tokenizers_for_tests.write(models_dir / factories.MODEL)
+    tokenizer = tokenizers.Tokenizer(models.WordLevel({"?": 0, "<s>": 1}, unk_token="?"))
+    tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()  # type: ignore[assignment]
+    tokenizer.post_processor = processors.TemplateProcessing("<s> $A", special_tokens=[("<s>", 1)])  # type: ignore[assignment]
+    tokenizer.save(str(folder / "tokenizer.json"))
+
+    assert counter().text("one two") == 3
+    assert counter().text("one two", add_special_tokens=False) == 2
+    assert counter().chat(factories.make_chat("one two")) == 4
+    assert counter().chat(factories.make_chat("one two", add_special_tokens=True)) == 5
+
+
+def test_a_template_may_stand_in_the_config(models_dir: Path) -> None:
+    folder = tokenizers_for_tests.write(models_dir / factories.MODEL, template=None)
+    named = [{"name": "tool_use", "template": "x"}, {"name": "default", "template": "{{ bos_token }} a b"}]
+    (folder / "tokenizer_config.json").write_text(json.dumps({"chat_template": named, "bos_token": "<s>"}))
+
+    assert counter().chat(factories.make_chat()) == 3
+
+
+def test_a_model_without_a_template_takes_no_chat(models_dir: Path) -> None:
+    tokenizers_for_tests.write(models_dir / factories.MODEL, template=None)
+    with pytest.raises(errors.InvalidRequest) as caught:
+        counter().chat(factories.make_chat())
+
+    assert caught.value.param == "messages"
+    assert counter().text("one two") == 2
+
+
+def test_a_chat_that_the_template_refuses_is_the_callers_fault(models_dir: Path) -> None:
+    template = "{{ raise_exception('roles must alternate') }}"
+    tokenizers_for_tests.write(models_dir / factories.MODEL, template=template)
+    with pytest.raises(errors.InvalidRequest) as caught:
+        counter().chat(factories.make_chat())
+
+    assert caught.value.message == "messages: roles must alternate"
+
+
+def test_files_are_loaded_once_until_they_change(folder: Path) -> None:
+    first = counter()
+    assert counter() is first
+
+    os.utime(folder / "tokenizer.json", (1, 1))
+    assert counter() is not first
+
+
+@pytest.mark.parametrize("content", [None, "", "{}", "not json"])
+def test_a_model_without_usable_files_is_unavailable(models_dir: Path, content: str | None) -> None:
+    folder = models_dir / factories.MODEL
+    if content is not None:
+        folder.mkdir()
+        (folder / "tokenizer.json").write_text(content)
+    with pytest.raises(errors.Unavailable) as caught:
+        counter()
+
+    assert (caught.value.code, caught.value.status) == ("tokenizer_missing", 503)
+    assert factories.MODEL in caught.value.message
+
+
+def test_an_absolute_path_is_a_source_too(tmp_path: Path) -> None:
+    folder = tokenizers_for_tests.write(tmp_path / "elsewhere")
+
+    assert tokens.counter(factories.make_model_limits(source=str(folder))).text("a b") == 2
+
+
+def test_a_prompt_is_not_shown_in_a_log_line() -> None:
+    assert "secret" not in repr(tokens.Prompt("secret", add_special_tokens=True))
