@@ -95,8 +95,9 @@ async def test_a_crashed_engine_starts_again(make_engine: Callable[..., Engine],
 
 
 async def test_when_even_the_shim_is_killed_the_rest_is_cleared_before_exited_says_so(
-    make_engine: Callable[..., Engine], tmp_path: Path
+    make_engine: Callable[..., Engine], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))  # a killed shim cannot remove its folder
     engine = make_engine()
     await engine.start()
     family = builders.processes_of(tmp_path)

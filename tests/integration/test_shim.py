@@ -57,7 +57,8 @@ def _running(command: list[str], marker: str) -> Iterator[tuple[subprocess.Popen
 
 
 @pytest.fixture
-def marker(tmp_path: Path) -> Iterator[str]:
+def marker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))  # a killed shim cannot remove its folder
     marker = str(tmp_path)
     yield marker
     for pid in builders.processes_of(marker):  # of a test that failed
