@@ -30,7 +30,7 @@ class QueueRow:
     leases: int
     """Jobs held by workers."""
     cap: int
-    """Most jobs that may wait."""
+    """Most jobs that may wait; 0 for the control queue, which has no cap."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +58,7 @@ class WorkerRow:
 
 
 def queue_rows(queues: Sequence[str] | None = None) -> list[QueueRow]:
-    """Every queue (or those named), in a stable order. Raises broker.BrokerAway."""
+    """Every job queue (or those named, `control` too), in a stable order. Raises broker.BrokerAway."""
     limits = snapshot.limits()
     names = limits.queues() if queues is None else list(queues)
     now_ms = timezone.now().timestamp() * 1000
@@ -95,7 +95,8 @@ def _not_found(job_id: uuid.UUID) -> errors.NotFound:
 
 
 def _queue_row(stats: broker.QueueStats, cap: int, now_ms: float) -> QueueRow:
-    name = routing.parse(stats.queue)
+    is_control = stats.queue == routing.CONTROL_QUEUE  # Celery's own tasks: of no model, and unbounded
+    name = routing.QueueName("", "", "") if is_control else routing.parse(stats.queue)
     oldest = stats.oldest_arrival_ms
     return QueueRow(
         queue=stats.queue,
@@ -107,7 +108,7 @@ def _queue_row(stats: broker.QueueStats, cap: int, now_ms: float) -> QueueRow:
         # The arrival is by Redis' clock, which may be a little ahead of ours.
         backlog_seconds=0.0 if oldest is None else max(0.0, now_ms - oldest) / 1000,
         leases=stats.leases,
-        cap=cap,
+        cap=0 if is_control else cap,
     )
 
 

@@ -1,11 +1,15 @@
 """ASGI entry point: the API on its lean handler, everything else on Django's."""
 
 import os
+import warnings
 from typing import Any, Final
 
 from django.core.asgi import get_asgi_application
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "project.settings")
+
+# WhiteNoise's files are read by a thread, whole: they are small.
+warnings.filterwarnings("ignore", message="StreamingHttpResponse must consume synchronous iterators")
 
 pages = get_asgi_application()  # sets Django up, which the next import needs
 

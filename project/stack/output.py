@@ -36,6 +36,11 @@ class Output:
             self._show(OWN_NAME, line)
         self._stream.flush()
 
+    def announce(self, text: str) -> None:
+        """Show text as it is, to be copied from."""
+        self._stream.write(text)
+        self._stream.flush()
+
     def last_lines(self, name: str) -> list[str]:
         """Return what `name` wrote last, an unfinished line included."""
         unfinished = [rest.decode(errors="replace") for (n, _), rest in self._open.items() if n == name and rest]

@@ -95,7 +95,8 @@ def _flower(config: StackConfig) -> Part:
 
 
 def _celery(name: str, *arguments: str) -> Part:
-    return Part(name, _python("-m", "celery", "-A", "project", *arguments), Stage.SERVICES, STOP_MARGIN_SECONDS)
+    command = _python("-m", "celery", "--quiet", "-A", "project", *arguments)
+    return Part(name, command, Stage.SERVICES, STOP_MARGIN_SECONDS)
 
 
 def manage(*arguments: str) -> tuple[str, ...]:

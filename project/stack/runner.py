@@ -119,12 +119,18 @@ class _Stack:
         """Start the parts, say what is waited for, and tell the user and the ready file when all are ready."""
         await self._start_parts()
         await self._wait_until_ready()
-        self._output.say(summary.text(self._config, await self._readiness.model()))
+        self._output.announce(summary.text(self._config, await self._readiness.model()))
+        self._write_ready_file()
+        while True:  # what was restarted gets its "ready" again
+            await asyncio.sleep(IDLE_POLL_SECONDS)
+            if await self._readiness.missing():
+                await self._wait_until_ready()
+                self._output.say("all parts are ready again")
+                self._write_ready_file()
+
+    def _write_ready_file(self) -> None:
         if self._config.options.ready_file is not None:
             summary.write(self._config.options.ready_file, self._config, self._supervisor)
-        while True:  # what was restarted gets its "ready" again
-            await self._readiness.missing()
-            await asyncio.sleep(IDLE_POLL_SECONDS)
 
     async def _start_parts(self) -> None:
         """Valkey first, if it is ours."""

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -67,18 +67,30 @@ class Stack:
             base_url=self.access["flower_url"], auth=self.flower_login, timeout=30, trust_env=False
         )
 
+    def environment(self) -> dict[str, str]:
+        """The environment of one more process of this stack."""
+        ours = {
+            "SLUICE_STATE_DIR": self.access["state_dir"],
+            "REDIS_URL": self.access["redis_url"],
+            MARK: self.mark,
+        }
+        return {**_clean_environment(), **FAST, **ours}
+
     def log(self) -> str:
         """All that the stack said so far."""
         return (self.folder / "up.log").read_text(errors="replace")
 
     def processes(self) -> list[psutil.Process]:
-        """All living processes of the stack, wherever they hang in the process tree."""
-        return processes(self.mark)
+        """`up` and all below it, engines included."""
+        try:
+            top = psutil.Process(self.process.pid)
+            return [top, *top.children(recursive=True)]
+        except psutil.NoSuchProcess:
+            return []
 
-    def part(self, *words: str) -> psutil.Process:
-        """The process whose command line has all these words in it."""
-        (found,) = [p for p in self.processes() if _has_words(p, words)]
-        return found
+    def pid(self, part: str) -> int:
+        """The part's process, as the ready file has it; it is written anew after a restart."""
+        return int(json.loads(self.ready_file.read_text())["pids"][part])
 
     def stop(self) -> int:
         """Ask the stack to stop, as Ctrl-C does, and wait; returns its exit status."""
@@ -87,21 +99,21 @@ class Stack:
         return self.process.wait(STOP_SECONDS)
 
 
-def _has_words(process: psutil.Process, words: tuple[str, ...]) -> bool:
+def alive(found: Iterable[psutil.Process]) -> list[psutil.Process]:
+    """Those that still run."""
+    return [process for process in found if process.is_running() and process.status() != psutil.STATUS_ZOMBIE]
+
+
+def marked(mark: str) -> list[psutil.Process]:
+    """All living processes that show that they inherited `mark`; those that set a title of theirs may not."""
+    return [p for p in psutil.process_iter() if _inherited(p, MARK) == mark]
+
+
+def _inherited(process: psutil.Process, variable: str) -> str | None:
+    """The variable as the process got it; None without it, and for zombies, which have no environment."""
     with contextlib.suppress(psutil.Error):
-        return set(words) <= set(process.cmdline())
-    return False
-
-
-def processes(mark: str) -> list[psutil.Process]:
-    """All living processes that inherited `mark`."""
-    return [p for p in psutil.process_iter() if _is_marked(p, mark)]
-
-
-def _is_marked(process: psutil.Process, mark: str) -> bool:
-    with contextlib.suppress(psutil.Error):
-        return process.status() != psutil.STATUS_ZOMBIE and process.environ().get(MARK) == mark
-    return False
+        return process.environ().get(variable)
+    return None
 
 
 def eventually(fact: Callable[[], T], *, seconds: float, what: str) -> T:
@@ -179,11 +191,12 @@ def running(*arguments: str, env: Mapping[str, str] = NO_ENV) -> Iterator[Stack]
 
 def clean_up(process: subprocess.Popen[bytes], mark: str) -> None:
     """Stop the stack, and kill what is left of it if it does not."""
+    family = psutil.Process(process.pid).children(recursive=True) if process.poll() is None else []
     if process.poll() is None:
         process.send_signal(signal.SIGTERM)
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(STOP_SECONDS)
-    for left in processes(mark):
+    for left in alive([*family, *marked(mark)]):
         with contextlib.suppress(psutil.Error):
             left.kill()
     process.wait()
