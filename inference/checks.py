@@ -1,1 +1,60 @@
-"""System checks: what would make a process of Sluice fail later fails at its start."""
+"""System checks: what would make a process of Sluice fail later is told by `manage.py check` and at its start."""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from django.conf import settings
+from django.core import checks
+from django.db import connection
+
+from inference import errors, snapshot, tokens
+from inference.limits import Limits, ModelLimits
+from inference.models import ServedModel
+
+
+@checks.register(checks.Tags.security, deploy=True)
+def check_secret_key(**_: Any) -> list[checks.CheckMessage]:
+    """Refuse to deploy with the secret that everyone can read in the source."""
+    if not str(settings.SECRET_KEY).startswith("insecure-"):
+        return []
+    return [checks.Error("DJANGO_SECRET_KEY is not set", hint="Set it to a long random string.", id="sluice.E001")]
+
+
+@checks.register(checks.Tags.database)
+def check_limits(databases: Sequence[str] | None = None, **_: Any) -> list[checks.CheckMessage]:
+    """Warn of limits under which requests would be refused. Reads the tables, so only where those are checked."""
+    if not databases or ServedModel._meta.db_table not in connection.introspection.table_names():
+        return []
+    limits = snapshot.read()
+    found = [*_of_lengths(limits), *_of_tiers(limits)]
+    return found + [message for model in limits.models.values() for message in _of_model(model)]
+
+
+def _of_lengths(limits: Limits) -> list[checks.CheckMessage]:
+    if any(length.max_prompt_tokens is None for length in limits.lengths.values()):
+        return []
+    hint = "Leave the longest class's bound empty."
+    return [checks.Warning("No length class is unbounded: long prompts are refused", hint=hint, id="sluice.W001")]
+
+
+def _of_tiers(limits: Limits) -> list[checks.CheckMessage]:
+    picks = Counter(value for tier in limits.tiers.values() for value in tier.service_tiers)
+    doubled = sorted(value for value, count in picks.items() if count > 1)
+    found: list[checks.CheckMessage] = []
+    if not limits.tiers:
+        found.append(checks.Warning("There is no tier: every request is refused", id="sluice.W002"))
+    if doubled:
+        hint = "Leave each value to one tier."
+        told = f"Several tiers are picked by service_tier {', '.join(doubled)}"
+        found.append(checks.Warning(told, hint=hint, id="sluice.W003"))
+    return found
+
+
+def _of_model(model: ModelLimits) -> list[checks.CheckMessage]:
+    try:
+        tokens.counter(model)
+    except errors.Unavailable as error:
+        hint = f"Looked in {tokens.folder_of(model)}. For the bundled model: manage.py fetch_model."
+        return [checks.Warning(str(error), hint=hint, id="sluice.W004")]
+    return []

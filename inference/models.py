@@ -3,16 +3,32 @@
 from typing import ClassVar
 
 import uuid_utils.compat
+from django.core.exceptions import ValidationError
 from django.core.validators import MinValueValidator, RegexValidator
 from django.db import models
 from django.utils import timezone
 from rest_framework_api_key.models import AbstractAPIKey, BaseAPIKeyManager
 
+from inference import routing
 from inference.keys import OpenAIKeyGenerator
 from inference.states import TERMINAL, Endpoint, EngineKind, JobEventKind, JobStatus, WorkerState
 
 slug = RegexValidator(r"^[a-z0-9][a-z0-9_-]*$", "lower-case letters, digits, '-' and '_' only")
 model_name = RegexValidator(r"^[A-Za-z0-9][A-Za-z0-9._/-]*$", "letters, digits, '.', '_', '/' and '-' only")
+
+
+def list_of_strings(value: object) -> None:
+    """Accept a JSON list of strings. Raises ValidationError."""
+    if not isinstance(value, list) or not all(isinstance(v, str) for v in value):
+        raise ValidationError('must be a list of strings, as ["a", "b"]')
+
+
+def queue_name(value: str) -> None:
+    """Accept `<model>.<tier>.<length>`. Raises ValidationError."""
+    try:
+        routing.parse(value)
+    except ValueError:
+        raise ValidationError(f"must be <model>.<tier>.<length>, not {value}") from None
 
 
 def _choices(
@@ -37,7 +53,10 @@ class Tier(models.Model):
     sync_start_deadline_seconds = models.FloatField(default=300, validators=[MinValueValidator(0.1)])
     run_timeout_seconds = models.FloatField(default=600, validators=[MinValueValidator(0.1)])
     service_tiers = models.JSONField(
-        default=list, blank=True, help_text="OpenAI service_tier values that pick this tier."
+        default=list,
+        blank=True,
+        validators=[list_of_strings],
+        help_text="OpenAI service_tier values that pick this tier.",
     )
 
     class Meta:
@@ -80,7 +99,10 @@ class ServedModel(models.Model):
     tensor_parallel_size = models.PositiveSmallIntegerField(default=1, help_text="Needs an engine restart.")
     cpu_kv_cache_gib = models.FloatField(default=1.0, help_text="CPU engine only. Needs an engine restart.")
     engine_args = models.JSONField(
-        default=list, blank=True, help_text='More vLLM arguments, as ["--seed", "0"]. Needs an engine restart.'
+        default=list,
+        blank=True,
+        validators=[list_of_strings],
+        help_text='More vLLM arguments, as ["--seed", "0"]. Needs an engine restart.',
     )
     kv_margin_tokens = models.PositiveIntegerField(default=16, help_text="KV room kept free per job.")
     default_output_tokens = models.PositiveIntegerField(
@@ -97,7 +119,10 @@ class ServedModel(models.Model):
         ordering: ClassVar = ["name"]
         constraints: ClassVar = [
             models.UniqueConstraint(
-                fields=["is_default"], condition=models.Q(is_default=True), name="one_default_model"
+                fields=["is_default"],
+                condition=models.Q(is_default=True),
+                name="one_default_model",
+                violation_error_message="Another model is the default one: untick it there first.",
             )
         ]
 
@@ -108,7 +133,9 @@ class ServedModel(models.Model):
 class QueueCap(models.Model):
     """An admin's cap on the jobs waiting in one queue."""
 
-    queue = models.CharField(max_length=192, primary_key=True, help_text="<model>.<tier>.<length>")
+    queue = models.CharField(
+        max_length=192, primary_key=True, validators=[queue_name], help_text="<model>.<tier>.<length>"
+    )
     max_jobs = models.PositiveIntegerField()
 
     def __str__(self) -> str:

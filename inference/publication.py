@@ -34,3 +34,11 @@ def publish(entries: Sequence[broker.Entry]) -> None:
             exc_info=True,
             extra={"action": "publish_deferred", "count": len(entries)},
         )
+
+
+def announce_weight(tenant: str, weight: float) -> None:
+    """Let claims use a tenant's new weight at once. Without Redis, its next job brings it."""
+    try:
+        broker.get_broker().set_tenant_weight(tenant, weight)
+    except broker.BrokerAway:
+        logger.warning("Weight not announced, the next job brings it", extra={"action": "weight_deferred"})

@@ -1,4 +1,4 @@
-"""Celery's way in: each task has the name of what it calls. They run on the control worker, started by beat."""
+"""Celery's way in: each task has the name of what it calls. Beat sends them to the default queue, `control`."""
 
 from typing import Final, NoReturn
 
@@ -6,7 +6,6 @@ from celery import shared_task
 from django.utils import timezone
 
 from inference import maintenance, reconciliation
-from inference.routing import CONTROL_QUEUE
 
 RUN_JOB: Final = "inference.run_job"
 """The task name of every job: what Flower and `inspect` show. Its id is `job:claim`."""
@@ -20,25 +19,25 @@ def run_job() -> NoReturn:
     raise RuntimeError("a job reached a pool that has no engine: start workers with `manage.py worker`")
 
 
-@shared_task(name="inference.reconcile", queue=CONTROL_QUEUE)
+@shared_task(name="inference.reconcile")
 def reconcile() -> None:
     """Hold queues and rows against each other."""
     _reconciler.run(timezone.now())
 
 
-@shared_task(name="inference.reap", queue=CONTROL_QUEUE)
+@shared_task(name="inference.reap")
 def reap() -> None:
     """Bring jobs on whose lease ran out."""
     maintenance.reap()
 
 
-@shared_task(name="inference.expire", queue=CONTROL_QUEUE)
+@shared_task(name="inference.expire")
 def expire() -> None:
     """End jobs that did not start in time."""
     maintenance.expire(timezone.now())
 
 
-@shared_task(name="inference.prune_workers", queue=CONTROL_QUEUE)
+@shared_task(name="inference.prune_workers")
 def prune_workers() -> None:
     """Forget workers that are gone."""
     maintenance.prune_workers(timezone.now())

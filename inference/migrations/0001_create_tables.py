@@ -3,6 +3,7 @@
 import django.core.validators
 import django.db.models.deletion
 import django.utils.timezone
+import inference.models
 import inference.states
 import uuid_utils.compat
 from django.db import migrations, models
@@ -66,7 +67,10 @@ class Migration(migrations.Migration):
                 (
                     "service_tiers",
                     models.JSONField(
-                        blank=True, default=list, help_text="OpenAI service_tier values that pick this tier."
+                        blank=True,
+                        default=list,
+                        help_text="OpenAI service_tier values that pick this tier.",
+                        validators=[inference.models.list_of_strings],
                     ),
                 ),
             ],
@@ -165,6 +169,7 @@ class Migration(migrations.Migration):
                         blank=True,
                         default=list,
                         help_text='More vLLM arguments, as ["--seed", "0"]. Needs an engine restart.',
+                        validators=[inference.models.list_of_strings],
                     ),
                 ),
                 (
@@ -200,7 +205,10 @@ class Migration(migrations.Migration):
                 "ordering": ["name"],
                 "constraints": [
                     models.UniqueConstraint(
-                        condition=models.Q(("is_default", True)), fields=("is_default",), name="one_default_model"
+                        condition=models.Q(("is_default", True)),
+                        fields=("is_default",),
+                        name="one_default_model",
+                        violation_error_message="Another model is the default one: untick it there first.",
                     )
                 ],
             },
@@ -211,7 +219,11 @@ class Migration(migrations.Migration):
                 (
                     "queue",
                     models.CharField(
-                        help_text="<model>.<tier>.<length>", max_length=192, primary_key=True, serialize=False
+                        help_text="<model>.<tier>.<length>",
+                        max_length=192,
+                        primary_key=True,
+                        serialize=False,
+                        validators=[inference.models.queue_name],
                     ),
                 ),
                 ("max_jobs", models.PositiveIntegerField()),

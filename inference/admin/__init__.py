@@ -1,0 +1,5 @@
+"""Django admin: limits are edited here and live within a second; jobs, events and workers are looked at."""
+
+from inference.admin import jobs, limits, tenants, workers
+
+__all__ = ["jobs", "limits", "tenants", "workers"]

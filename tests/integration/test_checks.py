@@ -1,0 +1,61 @@
+"""`manage.py check` tells what would fail later."""
+
+from pathlib import Path
+
+import pytest
+from django.db import connection
+
+from inference import checks
+from inference.models import LengthClass, Tier
+from tests import factories, tokenizers_for_tests
+
+
+@pytest.fixture
+def model_files(models_dir: Path) -> Path:
+    return tokenizers_for_tests.write(models_dir / factories.MODEL)
+
+
+def ids(databases: list[str] | None = None) -> list[str | None]:
+    return [message.id for message in checks.check_limits(databases=databases or ["default"])]
+
+
+def test_the_seeded_limits_pass(db: None, model_files: Path) -> None:
+    assert ids() == []
+
+
+def test_a_model_without_files_is_told_with_the_place_looked_at(db: None, models_dir: Path) -> None:
+    [message] = checks.check_limits(databases=["default"])
+
+    assert message.id == "sluice.W004"
+    assert str(models_dir / factories.MODEL) in str(message.hint)
+
+
+def test_a_bounded_longest_class_is_told(db: None, model_files: Path) -> None:
+    LengthClass.objects.filter(name="long").update(max_prompt_tokens=4096)
+
+    assert ids() == ["sluice.W001"]
+
+
+def test_a_service_tier_of_two_tiers_is_told(db: None, model_files: Path) -> None:
+    Tier.objects.filter(name="bulk").update(service_tiers=["flex", "priority"])
+
+    assert ids() == ["sluice.W003"]
+
+
+def test_no_tier_at_all_is_told(db: None, model_files: Path) -> None:
+    Tier.objects.all().delete()
+
+    assert ids() == ["sluice.W002"]
+
+
+def test_without_tables_or_databases_nothing_is_read(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert checks.check_limits(databases=None) == []
+    monkeypatch.setattr(connection.introspection, "table_names", list)
+    assert checks.check_limits(databases=["default"]) == []
+
+
+def test_the_public_secret_key_is_refused_in_a_deployment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("django.conf.settings.SECRET_KEY", "insecure-for-development-only")
+    assert [message.id for message in checks.check_secret_key()] == ["sluice.E001"]
+    monkeypatch.setattr("django.conf.settings.SECRET_KEY", "x" * 60)
+    assert checks.check_secret_key() == []

@@ -1,0 +1,76 @@
+"""Celery's way in."""
+
+from datetime import timedelta
+
+import pytest
+from celery import current_app
+from django.conf import settings
+from django.utils import timezone
+
+from inference import control, fleet, tasks
+from inference.broker import Broker
+from inference.models import Job, Worker
+from inference.routing import CONTROL_QUEUE
+from project import celeryconfig
+from tests import factories
+
+
+def test_a_job_that_reaches_a_pool_without_an_engine_fails_loudly() -> None:
+    with pytest.raises(RuntimeError, match="no engine"):
+        tasks.run_job()
+
+
+def test_jobs_are_known_to_celery_by_one_name() -> None:
+    assert current_app.tasks[tasks.RUN_JOB] is not None
+
+
+@pytest.mark.parametrize("entry", celeryconfig.beat_schedule.values(), ids=lambda entry: entry["task"])
+def test_whatever_beat_sends_is_a_task_that_goes_to_the_control_queue(entry: dict[str, object]) -> None:
+    assert entry["task"] in current_app.tasks
+    assert current_app.conf.task_default_queue == CONTROL_QUEUE
+
+
+def test_dead_workers_jobs_are_looked_for_often_enough() -> None:
+    every = celeryconfig.beat_schedule["reap"]["schedule"]
+
+    assert every <= min(2.0, settings.LEASE_SECONDS / 4)
+
+
+def test_the_tasks_do_what_they_are_called(sluice: Broker) -> None:
+    long_ago = timezone.now() - timedelta(hours=1)
+    fleet.report(factories.make_report(ready_at=long_ago))
+    fleet.report(factories.make_report(name="gone"), now=long_ago)
+    late = factories.make_job(created_at=long_ago)
+    young = factories.make_job(created_at=timezone.now() - timedelta(seconds=30))
+
+    for task in (tasks.expire, tasks.reconcile, tasks.reap, tasks.prune_workers):
+        task()
+
+    assert Job.objects.get(id=late.id).status == "expired"
+    assert sluice.held([late.id, young.id]) == {young.id}
+    assert list(Worker.objects.values_list("name", flat=True)) == ["worker-1"]
+
+
+def test_an_abort_is_broadcast_by_job_and_claim(monkeypatch: pytest.MonkeyPatch) -> None:
+    sent: list[tuple[str, dict[str, object]]] = []
+    monkeypatch.setattr(
+        type(current_app.control), "broadcast", lambda _, command, **kwargs: sent.append((command, kwargs))
+    )
+    token = factories.make_token(factories.make_new_job().id)
+    control.abort(token.job_id, token.claim_id)
+    control.abort(token.job_id, None)
+
+    assert [kwargs["arguments"] for _, kwargs in sent] == [{"task_id": token.tag}, {"task_id": str(token.job_id)}]
+    assert {command for command, _ in sent} == {"terminate"}
+
+
+def test_an_abort_that_cannot_be_sent_is_only_logged(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def away(*args: object, **kwargs: object) -> None:
+        raise OSError("gone")
+
+    monkeypatch.setattr(type(current_app.control), "broadcast", away)
+    control.abort(factories.make_new_job().id, None)
+
+    assert caplog.records[-1].__dict__["action"] == "abort_not_sent"
