@@ -39,8 +39,11 @@ class Quarantine:
             async with self._changed:
                 await self._changed.wait_for(lambda: not self._together and not self._is_alone)
                 self._is_alone = True
-        finally:
+        except asyncio.CancelledError:
             self._waiting_alone -= 1
+            await self._tell()  # those that it kept out
+            raise
+        self._waiting_alone -= 1
         try:
             yield
         finally:

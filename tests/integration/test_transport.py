@@ -1,0 +1,308 @@
+"""The transport: ordinary Celery messages and jobs through fair queues under leases."""
+
+import contextlib
+import socket
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import kombu
+import pytest
+import redis
+import uuid_utils.compat
+from django.conf import settings
+
+from inference import broker as broker_module
+from inference.broker import Broker, Credit, Entry
+from inference.routing import CONTROL_QUEUE
+from tests import factories
+from tests.waiting import until
+from workers import envelope, transport
+from workers.held import HELD
+from workers.settlement import SETTLER
+
+QUEUE = f"{factories.MODEL}.standard.short"
+FLUSH_SECONDS = 5.0
+
+
+class Room:
+    """Terms of so many jobs, of 100 tokens each, and tokens at a time."""
+
+    worker = "worker-1@test"
+
+    def __init__(self, inbox: "Inbox", sequences: int, kv_tokens: int = 10_000) -> None:
+        self.inbox, self.sequences, self.kv_tokens = inbox, sequences, kv_tokens
+        inbox.channel.terms = self
+
+    def credit(self) -> Credit:
+        taken = len(self.inbox.messages)
+        return Credit(self.sequences - taken, self.kv_tokens - 100 * taken)
+
+    def is_hungry(self, offered: Credit) -> bool:
+        return offered.kv_tokens < 1_000
+
+    def tier_weights(self) -> Mapping[str, float]:
+        return {}
+
+
+class Inbox:
+    """A consumer of one queue, and what came."""
+
+    def __init__(self, connection: kombu.Connection, queue: str, **options: Any) -> None:
+        self.messages: list[Any] = []
+        self.connection = connection
+        self.consumer = kombu.Consumer(
+            connection.channel(),
+            [kombu.Queue(queue, kombu.Exchange(options.pop("exchange", queue)), routing_key=queue)],
+            on_message=self.messages.append,
+            **options,
+        )
+        self.consumer.consume()
+
+    @property
+    def channel(self) -> Any:
+        return self.consumer.channel
+
+    def hear(self, *, seconds: float = 0.05) -> list[Any]:
+        """Listen for so long, and return all that came so far."""
+        ends_at = time.monotonic() + seconds
+        while (left := ends_at - time.monotonic()) > 0:
+            with contextlib.suppress(socket.timeout):
+                self.connection.drain_events(timeout=left)
+        return self.messages
+
+    def hear_until(self, fact: Callable[[], bool]) -> None:
+        until(lambda: self.hear(seconds=0.01) is not None and fact())
+
+
+@pytest.fixture
+def ours(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> Iterator[Broker]:
+    """The broker that the transport finds."""
+    monkeypatch.setattr(broker_module, "get_broker", lambda: broker)
+    monkeypatch.setattr(SETTLER, "_connect", lambda: broker)
+    yield broker
+    for token in HELD.tokens():
+        HELD.drop(token)
+
+
+@pytest.fixture
+def connect(ours: Broker, valkey: str) -> Iterator[Callable[[], kombu.Connection]]:
+    """Makes connections, and closes them in the end."""
+    with contextlib.ExitStack() as opened:
+
+        def make() -> kombu.Connection:
+            options = {"global_keyprefix": ours.prefix}
+            made = kombu.Connection(valkey, transport=transport.Transport, transport_options=options)
+            return opened.enter_context(made)
+
+        yield make
+
+
+def publish_task(connection: kombu.Connection, body: str = "work") -> None:
+    exchange = kombu.Exchange(CONTROL_QUEUE)
+    queue = kombu.Queue(CONTROL_QUEUE, exchange, routing_key=CONTROL_QUEUE)
+    connection.Producer().publish(body, exchange=exchange, routing_key=CONTROL_QUEUE, declare=[queue])
+
+
+def publish_jobs(broker: Broker, count: int, **overrides: Any) -> list[Any]:
+    values = {"queue": QUEUE, "tenant": "acme", "prompt_tokens": 60, "expected_tokens": 40, "estimate": 1.0}
+    ids = [uuid_utils.compat.uuid7() for _ in range(count)]
+    broker.publish([Entry(job_id=job_id, **values | overrides) for job_id in ids])
+    return ids
+
+
+def counts(broker: Broker, queue: str = CONTROL_QUEUE) -> tuple[int, int]:
+    """Jobs waiting, and leased."""
+    [stats] = broker.stats([queue])
+    return stats.jobs, stats.leases
+
+
+def settled() -> None:
+    assert SETTLER.flush(seconds=FLUSH_SECONDS)
+
+
+def test_a_task_published_is_consumed_whole_and_gone_when_acknowledged(
+    ours: Broker, connect: Callable[[], kombu.Connection]
+) -> None:
+    publish_task(connect(), "reap")
+    assert counts(ours) == (1, 0)
+    [message] = Inbox(connect(), CONTROL_QUEUE).hear()
+    assert message.decode() == "reap"
+    assert counts(ours) == (0, 1)
+    message.ack()
+    settled()
+    assert counts(ours) == (0, 0)
+    assert not HELD.tokens()
+
+
+def test_a_task_rejected_for_requeue_comes_again(ours: Broker, connect: Callable[[], kombu.Connection]) -> None:
+    publish_task(connect())
+    inbox = Inbox(connect(), CONTROL_QUEUE)
+    [message] = inbox.hear()
+    message.reject(requeue=True)
+    inbox.hear_until(lambda: len(inbox.messages) == 2)
+    assert inbox.messages[1].delivery_tag != message.delivery_tag
+
+
+def test_a_task_rejected_for_good_is_gone(ours: Broker, connect: Callable[[], kombu.Connection]) -> None:
+    publish_task(connect())
+    [message] = Inbox(connect(), CONTROL_QUEUE).hear()
+    message.reject()
+    settled()
+    assert counts(ours) == (0, 0)
+
+
+def test_a_connection_that_closes_requeues_nothing_and_what_it_brought_can_still_be_acknowledged(
+    ours: Broker, connect: Callable[[], kombu.Connection]
+) -> None:
+    publish_task(connect())
+    first = connect()
+    [message] = Inbox(first, CONTROL_QUEUE).hear()
+    first.release()
+    assert counts(ours) == (0, 1)
+    assert Inbox(connect(), CONTROL_QUEUE).hear() == []
+    message.ack()
+    settled()
+    assert counts(ours) == (0, 0)
+
+
+def test_a_job_arrives_as_an_envelope_with_its_claim_and_without_a_prompt(
+    ours: Broker, connect: Callable[[], kombu.Connection]
+) -> None:
+    [job_id] = publish_jobs(ours, 1)
+    inbox = Inbox(connect(), QUEUE)
+    Room(inbox, 8)
+    [message] = inbox.hear()
+    claimed = envelope.claim_of(message.headers)
+    assert claimed.token.job_id == job_id
+    assert message.delivery_tag == claimed.token.tag
+    assert message.decode()[:2] == [[], {}]
+
+
+def test_no_more_is_claimed_than_the_credit_and_the_rest_when_it_grows(
+    ours: Broker, connect: Callable[[], kombu.Connection]
+) -> None:
+    publish_jobs(ours, 5)
+    inbox = Inbox(connect(), QUEUE)
+    room = Room(inbox, 0)
+    assert inbox.hear() == []
+    assert counts(ours, QUEUE) == (5, 0)
+    room.sequences, room.kv_tokens = 10, 250
+    assert len(inbox.hear()) == 2
+    room.kv_tokens = 10_000
+    inbox.channel.credit_changed()
+    inbox.hear_until(lambda: len(inbox.messages) == 5)
+
+
+def test_what_is_published_while_it_waits_arrives_at_once(
+    ours: Broker, connect: Callable[[], kombu.Connection]
+) -> None:
+    inbox = Inbox(connect(), QUEUE)
+    Room(inbox, 8)
+    inbox.hear()
+    publish_jobs(ours, 1)
+    began = time.monotonic()
+    inbox.hear_until(lambda: len(inbox.messages) == 1)
+    assert time.monotonic() - began < 0.5  # the poll that backs the bell up takes a second
+
+
+def test_credit_that_grows_ends_the_wait_for_the_bell_where_a_job_did_not_fit(
+    ours: Broker, connect: Callable[[], kombu.Connection]
+) -> None:
+    publish_jobs(ours, 1)
+    inbox = Inbox(connect(), QUEUE)
+    room = Room(inbox, 8, kv_tokens=50)
+    assert inbox.hear() == []
+    room.kv_tokens = 100
+    began = time.monotonic()
+    inbox.channel.credit_changed()
+    inbox.hear_until(lambda: len(inbox.messages) == 1)
+    assert time.monotonic() - began < 0.5
+
+
+def test_claims_whose_reply_nobody_read_go_back_when_the_channel_closes(
+    ours: Broker, connect: Callable[[], kombu.Connection]
+) -> None:
+    connection = connect()
+    inbox = Inbox(connection, QUEUE)
+    Room(inbox, 8)
+    publish_jobs(ours, 3)
+    connection.transport.cycle.on_poll_start()  # sends the claim
+    until(lambda: counts(ours, QUEUE) == (0, 3))
+    connection.release()
+    settled()
+    assert counts(ours, QUEUE) == (3, 0)
+
+
+def test_a_server_that_forgot_the_scripts_is_taught_again(
+    ours: Broker, connect: Callable[[], kombu.Connection], redis_client: redis.Redis
+) -> None:
+    publish_jobs(ours, 1)
+    redis_client.script_flush()
+    inbox = Inbox(connect(), QUEUE)
+    Room(inbox, 8)
+    inbox.hear_until(lambda: len(inbox.messages) == 1)
+
+
+def test_a_message_for_a_queue_that_is_consumed_no_more_goes_back(
+    ours: Broker, connect: Callable[[], kombu.Connection]
+) -> None:
+    connection = connect()
+    inbox = Inbox(connection, QUEUE)
+    Room(inbox, 8)
+    publish_jobs(ours, 1)
+    connection.transport.cycle.on_poll_start()
+    inbox.consumer.cancel()
+    inbox.channel._brpop_read()
+    settled()
+    assert inbox.messages == []
+    assert counts(ours, QUEUE) == (1, 0)
+
+
+def test_replies_of_remote_control_are_plain_lists_without_leases(
+    ours: Broker, connect: Callable[[], kombu.Connection], redis_client: redis.Redis
+) -> None:
+    exchange = "reply.celery.pidbox"
+    inbox = Inbox(connect(), "box", exchange=exchange, no_ack=True)
+    connect().Producer().publish("pong", exchange=exchange, routing_key="box")
+    inbox.hear_until(lambda: len(inbox.messages) == 1)
+    assert not HELD.tokens()
+    assert counts(ours, "box") == (0, 0)
+
+
+def test_every_key_of_kombu_itself_is_under_the_prefix(
+    ours: Broker, connect: Callable[[], kombu.Connection], redis_client: redis.Redis
+) -> None:
+    before = set(redis_client.scan_iter())
+    publish_task(connect())
+    made = set(redis_client.scan_iter()) - before
+    assert made
+    assert all(key.startswith(ours.prefix.encode()) for key in made)
+
+
+def test_a_purge_drops_tasks_but_never_jobs(ours: Broker, connect: Callable[[], kombu.Connection]) -> None:
+    connection = connect()
+    publish_task(connection)
+    publish_task(connection)
+    publish_jobs(ours, 1)
+    channel = connection.channel()
+    assert channel.queue_purge(CONTROL_QUEUE) == 2
+    assert channel.queue_purge(QUEUE) == 0
+    assert counts(ours, QUEUE) == (1, 0)
+
+
+def test_declaring_a_queue_says_how_many_wait(ours: Broker, connect: Callable[[], kombu.Connection]) -> None:
+    publish_jobs(ours, 3)
+    assert connect().channel().queue_declare(QUEUE).message_count == 3
+
+
+def test_the_lease_lasts_as_long_as_the_settings_say(
+    ours: Broker, connect: Callable[[], kombu.Connection], redis_client: redis.Redis
+) -> None:
+    publish_jobs(ours, 1)
+    inbox = Inbox(connect(), QUEUE)
+    Room(inbox, 8)
+    inbox.hear()
+    seconds, micros = redis_client.time()  # type: ignore[misc]
+    [(_, ends_at_ms)] = redis_client.zrange(f"{ours.prefix}l:{QUEUE}", 0, -1, withscores=True)  # type: ignore[misc]
+    assert 0 < ends_at_ms / 1000 - seconds - micros / 1e6 <= settings.LEASE_SECONDS

@@ -1,0 +1,69 @@
+"""What goes to the engine, and what is read of its answer."""
+
+import json
+
+import pytest
+
+from inference.states import Endpoint
+from workers import answers
+
+
+def test_a_plain_answer_is_stored_as_it_came_and_read_for_counts_and_reason() -> None:
+    text = '{"choices": [{"finish_reason": "length"}], "usage": {"prompt_tokens": 4, "completion_tokens": 9}}'
+    completed = answers.whole(text.encode())
+    assert completed.result == text
+    assert (completed.finish_reason, completed.prompt_tokens, completed.output_tokens) == ("length", 4, 9)
+
+
+@pytest.mark.parametrize("answer", [b"", b"[]", b"{}", b'{"choices": 3}', b'{"choices": [[]]}', b"\xff"])
+def test_what_is_no_completion_is_an_error(answer: bytes) -> None:
+    with pytest.raises(ValueError, match=r".+"):
+        answers.whole(answer)
+
+
+def test_a_stream_is_stored_as_one_answer() -> None:
+    event = b'data: {"id":"1","choices":[{"index":0,"delta":{"content":"hi"},"finish_reason":"stop"}]}\n\n'
+    completed = answers.streamed([event], Endpoint.CHAT, first_token_at=None)
+    assert json.loads(completed.result)["choices"][0]["message"]["content"] == "hi"
+    assert completed.finish_reason == "stop"
+    assert completed.output_tokens is None
+
+
+@pytest.mark.parametrize("request_", ['{"model": "m"}', '{"model": "m"} \n', "{}"])
+def test_usage_is_asked_for_though_the_client_did_not(request_: str) -> None:
+    body, wanted = answers.with_usage(request_)
+    assert json.loads(body) == {**json.loads(request_), "stream_options": {"include_usage": True}}
+    assert not wanted
+
+
+def test_a_client_that_asked_for_usage_gets_it_and_keeps_its_other_options() -> None:
+    options = {"include_usage": True, "continuous_usage_stats": True}
+    body, wanted = answers.with_usage(json.dumps({"stream_options": options}))
+    assert json.loads(body)["stream_options"] == options
+    assert wanted
+
+
+def test_a_client_that_declined_usage_does_not_get_it() -> None:
+    body, wanted = answers.with_usage('{"stream_options": {"include_usage": false}}')
+    assert json.loads(body)["stream_options"] == {"include_usage": True}
+    assert not wanted
+
+
+def test_a_prompt_that_mentions_the_options_changes_nothing() -> None:
+    request_ = json.dumps({"messages": [{"content": '"stream_options": {}'}]})
+    body, wanted = answers.with_usage(request_)
+    assert json.loads(body)["messages"] == json.loads(request_)["messages"]
+    assert not wanted
+
+
+def test_a_refusal_tells_the_engines_words_but_never_quotes_the_request() -> None:
+    error = {"message": "1 validation error: {'type': 'missing', 'input': {'content': 'my secret'}}"}
+    for body in ({"error": error}, error):
+        message = answers.refusal(json.dumps(body).encode())
+        assert message.startswith("1 validation error")
+        assert "secret" not in message
+
+
+@pytest.mark.parametrize("body", [b"", b"<html>", b"[]", b'{"error": "x"}', b'{"error": {}}'])
+def test_a_refusal_without_a_readable_message_still_says_something(body: bytes) -> None:
+    assert answers.refusal(body) == "The engine refused the request."

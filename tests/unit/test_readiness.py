@@ -1,0 +1,180 @@
+"""The gate opens only when the engine has proved itself, and shuts when it falls."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable
+from typing import Any
+
+import pytest
+
+from inference.states import WorkerState
+from workers import readiness
+from workers.engine import EngineCall, EngineFault, EngineGauges, EngineGone
+from workers.gate import Capacity
+from workers.readiness import Readiness
+
+CAPACITY = Capacity(sequences=4, kv_tokens=1, margin_tokens=0, largest_job_tokens=100)
+
+
+class ScriptedEngine:
+    """Loads, warms up and falls as the test says."""
+
+    def __init__(self) -> None:
+        self.exited = asyncio.Event()
+        self.loaded = asyncio.Event()
+        self.warmed = asyncio.Event()
+        self.starts = 0
+        self.stops = 0
+        self.fault: Exception | None = None
+        self.answers = True
+
+    async def start(self) -> None:
+        self.starts += 1
+        self.exited.clear()
+        self.answers = True
+        await self.loaded.wait()
+        if isinstance(self.fault, EngineGone):
+            raise self.fault
+
+    async def warm_up(self) -> None:
+        await self.warmed.wait()
+        if self.fault:
+            raise self.fault
+
+    async def gauges(self) -> EngineGauges:
+        if not self.answers:
+            raise EngineGone("silent")
+        return EngineGauges(0, 0, kv_capacity_tokens=5000, kv_used_share=0.0, preemptions=0)
+
+    async def stop(self) -> None:
+        self.stops += 1
+        self.exited.set()
+
+    async def generate(self, call: EngineCall) -> bytes:
+        raise NotImplementedError
+
+    def stream(self, call: EngineCall) -> AsyncGenerator[bytes, None]:
+        raise NotImplementedError
+
+
+class Watched:
+    """A readiness and the states it went through."""
+
+    def __init__(self) -> None:
+        self.engine = ScriptedEngine()
+        self.states: list[str] = []
+        self.changed = asyncio.Event()
+        self.readiness = Readiness(self.engine, CAPACITY, on_change=self._note)
+        self.task = asyncio.create_task(self.readiness.run())
+
+    def _note(self) -> None:
+        self.states.append(self.readiness.condition.state)
+        self.changed.set()
+
+    async def until(self, fact: Callable[[], Any]) -> None:
+        async with asyncio.timeout(5):
+            while not fact():
+                self.changed.clear()
+                await self.changed.wait()
+
+    async def ready(self) -> "Watched":
+        self.engine.loaded.set()
+        self.engine.warmed.set()
+        await self.until(lambda: self.readiness.is_open)
+        return self
+
+    async def end(self) -> None:
+        self.task.cancel()
+        await asyncio.gather(self.task, return_exceptions=True)
+
+
+@pytest.fixture(autouse=True)
+def no_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(readiness, "BACKOFF_SECONDS", (0.0, 0.0))
+    monkeypatch.setattr(readiness, "SUSPICION_SECONDS", 0.01)
+
+
+async def test_the_gate_opens_only_after_load_and_warm_up() -> None:
+    watched = Watched()
+    await watched.until(lambda: watched.states)
+    assert watched.readiness.condition.state is WorkerState.LOADING
+    watched.engine.loaded.set()
+    await watched.until(lambda: len(watched.states) == 2)
+    assert watched.readiness.condition.state is WorkerState.WARMING
+    assert not watched.readiness.is_open
+    watched.engine.warmed.set()
+    await watched.until(lambda: watched.readiness.is_open)
+    assert watched.readiness.capacity.kv_tokens == 5000
+    assert watched.readiness.condition.kv_capacity_tokens == 5000
+    assert watched.readiness.condition.ready_at is not None
+    await watched.end()
+
+
+async def test_a_wrong_answer_to_the_warm_up_keeps_it_shut() -> None:
+    watched = Watched()
+    watched.engine.fault = EngineFault("warm-up: got nonsense")
+    watched.engine.loaded.set()
+    watched.engine.warmed.set()
+    await watched.task
+    assert "ready" not in watched.states
+
+
+async def test_an_engine_that_falls_shuts_the_gate_and_is_started_again() -> None:
+    watched = await Watched().ready()
+    watched.engine.loaded.clear()
+    watched.engine.exited.set()
+    await watched.until(lambda: not watched.readiness.is_open)
+    assert watched.readiness.condition.detail == "the engine crashed"
+    assert watched.readiness.condition.ready_at is None
+    await watched.ready()
+    assert watched.engine.starts == 2
+    await watched.end()
+
+
+async def test_an_engine_that_cannot_be_loaded_is_given_up() -> None:
+    watched = Watched()
+    watched.engine.fault = EngineGone("exited with status 1")
+    watched.engine.loaded.set()
+    await watched.task
+    assert watched.readiness.condition.state is WorkerState.FAILED
+    assert watched.engine.starts == readiness.MAX_FAILED_LOADS
+    await watched.readiness.close()
+    assert watched.readiness.condition.state is WorkerState.FAILED
+
+
+async def test_an_engine_that_recovers_between_failures_is_never_given_up() -> None:
+    watched = await Watched().ready()
+    for _ in range(2 * readiness.MAX_FAILED_LOADS):
+        starts = watched.engine.starts
+        watched.engine.exited.set()
+        await watched.until(lambda starts=starts: watched.engine.starts > starts and watched.readiness.is_open)
+    await watched.end()
+
+
+async def test_a_dropped_connection_shuts_the_gate_until_the_engine_has_answered() -> None:
+    watched = await Watched().ready()
+    watched.readiness.suspect()
+    assert not watched.readiness.is_open
+    await watched.until(lambda: watched.readiness.is_open)
+    assert watched.engine.starts == 1
+    await watched.end()
+
+
+async def test_an_engine_that_stays_silent_when_suspected_is_started_again() -> None:
+    watched = await Watched().ready()
+    watched.engine.answers = False
+    watched.readiness.suspect()
+    await watched.until(lambda: watched.engine.starts == 2 and watched.readiness.is_open)
+    await watched.end()
+
+
+async def test_nothing_opens_a_draining_gate() -> None:
+    watched = Watched()
+    await watched.until(lambda: watched.states)
+    watched.readiness.drain()
+    watched.engine.loaded.set()
+    watched.engine.warmed.set()
+    await watched.until(lambda: len(watched.states) >= 3)
+    assert set(watched.states[1:]) == {"draining"}
+    await watched.readiness.close()
+    assert watched.readiness.condition.state is WorkerState.STOPPED
+    await watched.end()
