@@ -125,7 +125,7 @@ def test_a_new_key_is_shown_once_and_only_its_hash_is_kept(page: Client) -> None
 
 
 def fields_of(row: Model, **changes: Any) -> dict[str, Any]:
-    values = {f.name: f.value_from_object(row) for f in row._meta.concrete_fields}  # type: ignore[attr-defined]
+    values = {f.name: f.value_from_object(row) for f in row._meta.concrete_fields}
     texts = {name: "" if value is None else value for name, value in values.items() if value is not False}
     return {
         k: '["a"]' if isinstance(v, list) and v else "[]" if isinstance(v, list) else v for k, v in texts.items()

@@ -81,7 +81,11 @@ def test_a_batch_is_bounded(commit: GroupCommit, recorder: Recorder, monkeypatch
 def test_changes_apply_in_the_order_they_were_asked_for(commit: GroupCommit) -> None:
     job = factories.make_job()
     token = factories.make_token(job.id)
-    changes = [lifecycle.Start(token, "w"), factories.make_success(token), lifecycle.Cancel(job.id)]
+    changes: list[lifecycle.Change] = [
+        lifecycle.Start(token, "w"),
+        factories.make_success(token),
+        lifecycle.Cancel(job.id),
+    ]
     answers = [future.result(10) for future in [commit.submit(change) for change in changes]]
 
     assert [a.moved for a in answers] == [True, True, False]

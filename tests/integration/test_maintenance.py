@@ -43,7 +43,7 @@ def run_under_a_dying_worker(broker: Broker, job: Job, *, lease_seconds: float =
 def short_lease(sluice: Broker, monkeypatch: pytest.MonkeyPatch) -> Broker:
     """A broker whose server has been up for more than a lease, so that leases may be reaped."""
     monkeypatch.setattr("django.conf.settings.LEASE_SECONDS", LEASE_SECONDS)
-    until(lambda: sluice.client.info("server")["uptime_in_seconds"] >= 1)  # type: ignore[index]
+    until(lambda: sluice.client.info("server")["uptime_in_seconds"] >= 1)
     return sluice
 
 

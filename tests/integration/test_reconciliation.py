@@ -12,6 +12,7 @@ from inference.broker import Broker, Credit, Token
 from inference.models import Job
 from inference.reconciliation import Reconciled, Reconciler
 from tests import factories
+from tests.clock import Clock
 
 LATER = timedelta(seconds=10)
 
@@ -84,8 +85,7 @@ def test_a_run_that_took_its_time_stops_and_the_next_goes_on(
     monkeypatch.setattr(maintenance, "CHUNK", 3)
     for _ in range(8):
         factories.make_job()
-    ticks = iter(range(0, 10_000, 3))
-    monkeypatch.setattr(reconciliation.time, "monotonic", lambda: next(ticks))
+    Clock(step=3).replace_in("inference.reconciliation", monkeypatch)
     reconciler = Reconciler()
 
     first = run(reconciler).published
@@ -162,14 +162,13 @@ def test_a_running_job_without_a_lease_is_taken_back_after_a_leases_time_and_not
     sluice: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     job, _ = factories.make_running_job()
-    clock = [1000.0]
-    monkeypatch.setattr(reconciliation.time, "monotonic", lambda: clock[0])
+    clock = Clock().replace_in("inference.reconciliation", monkeypatch)
     reconciler = Reconciler()
 
     assert run(reconciler) == Reconciled()
-    clock[0] += settings.LEASE_SECONDS
+    clock.seconds += settings.LEASE_SECONDS
     assert run(reconciler) == Reconciled()
-    clock[0] += 1
+    clock.seconds += 1
     assert run(reconciler) == Reconciled(rescued=1)
 
     job.refresh_from_db()
@@ -190,17 +189,16 @@ def test_a_worker_that_restores_its_lease_in_time_keeps_its_job(
         tier_weights={},
     )
     lifecycle.apply([lifecycle.Start(claimed.token, "worker-1")])
-    clock = [1000.0]
-    monkeypatch.setattr(reconciliation.time, "monotonic", lambda: clock[0])
+    clock = Clock().replace_in("inference.reconciliation", monkeypatch)
     reconciler = Reconciler()
 
     wipe(sluice)
     run(reconciler)
     assert sluice.restore(claimed, worker="worker-1", lease_seconds=60)
-    clock[0] += 2 * settings.LEASE_SECONDS
+    clock.seconds += 2 * settings.LEASE_SECONDS
     assert run(reconciler) == Reconciled()
     wipe(sluice)
-    clock[0] += 1
+    clock.seconds += 1
     assert run(reconciler) == Reconciled(), "the time without a lease counts anew"
 
 
@@ -209,11 +207,10 @@ def test_a_running_job_lost_for_the_last_time_fails_and_its_watchers_are_told(
 ) -> None:
     job, _ = factories.make_running_job(attempts=3, streamed=True)
     sluice.watch(job.id, "web-1")
-    clock = [1000.0]
-    monkeypatch.setattr(reconciliation.time, "monotonic", lambda: clock[0])
+    clock = Clock().replace_in("inference.reconciliation", monkeypatch)
     reconciler = Reconciler()
     run(reconciler)
-    clock[0] += settings.LEASE_SECONDS + 1
+    clock.seconds += settings.LEASE_SECONDS + 1
 
     assert run(reconciler) == Reconciled(rescued=1)
     job.refresh_from_db()

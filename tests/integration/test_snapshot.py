@@ -8,6 +8,7 @@ import pytest
 from django.db import OperationalError, connection
 
 from inference import models, snapshot
+from tests.clock import Clock
 
 
 def test_the_seeded_limits_are_those_of_the_design(db: None) -> None:
@@ -28,30 +29,28 @@ def test_the_seeded_limits_are_those_of_the_design(db: None) -> None:
 
 
 def test_limits_are_read_once_a_second_at_most(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    clock = [100.0]
-    monkeypatch.setattr(snapshot.time, "monotonic", lambda: clock[0])
+    clock = Clock().replace_in("inference.snapshot", monkeypatch)
     first = snapshot.limits()
     models.Tier.objects.filter(name="bulk").update(weight=7)
 
-    clock[0] += 0.9
+    clock.seconds += 0.9
     assert snapshot.limits() is first
-    clock[0] += 0.1
+    clock.seconds += 0.1
     assert snapshot.limits().tiers["bulk"].weight == 7
 
 
 def test_the_last_good_limits_hold_while_the_database_is_away(
     db: None, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    clock = [100.0]
-    monkeypatch.setattr(snapshot.time, "monotonic", lambda: clock[0])
+    clock = Clock().replace_in("inference.snapshot", monkeypatch)
     good = snapshot.limits()
 
     def away() -> None:
         raise OperationalError("away")
 
     monkeypatch.setattr(snapshot, "read", away)
-    monkeypatch.setattr(snapshot.connection, "close", lambda: None)
-    clock[0] += 5
+    monkeypatch.setattr("inference.snapshot.connection.close", lambda: None)
+    clock.seconds += 5
     with caplog.at_level(logging.WARNING):
         assert snapshot.limits() is good
     assert caplog.records[0].__dict__["action"] == "limits_kept"

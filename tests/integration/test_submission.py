@@ -33,7 +33,8 @@ def aborted(monkeypatch: pytest.MonkeyPatch) -> list[tuple[uuid.UUID, uuid.UUID 
 
 
 def submit(**overrides: Any) -> Job:
-    values = {"caller": factories.make_caller(), "endpoint": Endpoint.CHAT, "body": factories.make_chat()}
+    values: dict[str, Any] = {"caller": factories.make_caller(), "endpoint": Endpoint.CHAT}
+    values["body"] = factories.make_chat()
     return submission.submit(**values | overrides)
 
 

@@ -10,7 +10,8 @@ from inference.broker import Admission
 
 
 def make_offer(**overrides: Any) -> admission.Offer:
-    values = {"queue": "m.standard.short", "job_ids": [uuid.uuid4()], "seconds": 1.0, "slots": 32, "cap": 10}
+    values: dict[str, Any] = {"queue": "m.standard.short", "job_ids": [uuid.uuid4()], "cap": 10}
+    values |= {"seconds": 1.0, "slots": 32}
     return admission.Offer(**values | overrides)
 
 

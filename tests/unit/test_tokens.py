@@ -39,8 +39,8 @@ def test_many_are_counted_in_their_order(folder: Path) -> None:
 def test_special_tokens_are_added_to_completions_only(models_dir: Path) -> None:
     folder = tokenizers_for_tests.write(models_dir / factories.MODEL)
     tokenizer = tokenizers.Tokenizer(models.WordLevel({"?": 0, "<s>": 1}, unk_token="?"))
-    tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()  # type: ignore[assignment]
-    tokenizer.post_processor = processors.TemplateProcessing("<s> $A", special_tokens=[("<s>", 1)])  # type: ignore[assignment]
+    tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    tokenizer.post_processor = processors.TemplateProcessing("<s> $A", special_tokens=[("<s>", 1)])
     tokenizer.save(str(folder / "tokenizer.json"))
 
     assert counter().text("one two") == 3

@@ -59,9 +59,8 @@ def make_row(status: JobStatus = JobStatus.QUEUED, **overrides: Any) -> transiti
 
 
 def decide(row: transitions.Row, change: lifecycle.Change, **terms: Any) -> transitions.Step | None:
-    return transitions.decide(
-        row, change, transitions.Terms(**{"now": NOW, "max_attempts": 3, "ready_since": LONG_AGO} | terms)
-    )
+    values: dict[str, Any] = {"now": NOW, "max_attempts": 3, "ready_since": LONG_AGO}
+    return transitions.decide(row, change, transitions.Terms(**values | terms))
 
 
 def moved(row: transitions.Row, change: lifecycle.Change, **terms: Any) -> transitions.Step:
