@@ -1,5 +1,6 @@
 """The OpenAPI schema: what DRF's views say of themselves, and the asynchronous endpoints, written by hand."""
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 from drf_spectacular.extensions import OpenApiAuthenticationExtension
@@ -37,19 +38,23 @@ def add_async_endpoints(
 ) -> dict[str, Any]:
     """Add the paths that are no DRF views."""
     result["paths"] |= {
-        "/v1/chat/completions": {"post": _openai("Chat completion, streamed or not, as OpenAI's.")},
-        "/v1/completions": {"post": _openai("Text completion, streamed or not, as OpenAI's.")},
-        "/v1/models": {"get": _operation("The models served.", tag="v1")},
-        "/v1/models/{name}": {"get": _operation("One model.", tag="v1", parameters=[_parameter("name", "path")])},
+        "/v1/chat/completions": {
+            "post": _openai("chat_completions", "Chat completion, streamed or not, as OpenAI's.")
+        },
+        "/v1/completions": {"post": _openai("completions", "Text completion, streamed or not, as OpenAI's.")},
+        "/v1/models": {"get": _operation("models_list", "The models served.", tag="v1")},
+        "/v1/models/{name}": {
+            "get": _operation("models_get", "One model.", tag="v1", parameters=[_parameter("name", "path")])
+        },
         "/api/v1/jobs/{job_id}/events/": {"get": _events()},
     }
     return result
 
 
-def _openai(summary: str) -> dict[str, Any]:
+def _openai(name: str, summary: str) -> dict[str, Any]:
     body = {"required": True, "content": {"application/json": {"schema": {"type": "object"}}}}
     prefer = _parameter("Prefer", "header", "`respond-async`: answer 202 with the job at once, and keep it.")
-    return _operation(summary, tag="v1", parameters=[prefer]) | {"requestBody": body}
+    return _operation(name, summary, tag="v1", parameters=[prefer]) | {"requestBody": body}
 
 
 def _events() -> dict[str, Any]:
@@ -59,16 +64,17 @@ def _events() -> dict[str, Any]:
         _parameter("after", "query", "The same, for clients that cannot set the header."),
     ]
     summary = "The job's states and output as server-sent events; ends after its terminal state."
-    operation = _operation(summary, tag="jobs", parameters=parameters)
+    operation = _operation("jobs_events", summary, tag="jobs", parameters=parameters)
     operation["responses"]["200"]["content"] = {"text/event-stream": {"schema": {"type": "string"}}}
     return operation
 
 
-def _operation(summary: str, *, tag: str, parameters: list[dict[str, Any]] | None = None) -> dict[str, Any]:
+def _operation(name: str, summary: str, *, tag: str, parameters: Sequence[dict[str, Any]] = ()) -> dict[str, Any]:
     return {
+        "operationId": name,
         "summary": summary,
         "tags": [tag],
-        "parameters": parameters or [],
+        "parameters": list(parameters),
         "security": [{"apiKey": []}],
         "responses": {"200": {"description": "OK"}, **ERRORS},
     }

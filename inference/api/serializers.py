@@ -12,7 +12,7 @@ from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 from rest_framework.request import Request
 
-from inference.models import Job
+from inference.models import Job, JobEvent
 from inference.selectors import WorkerRow
 from inference.states import Endpoint, JobStatus
 
@@ -107,14 +107,24 @@ class JobSerializer(serializers.ModelSerializer[Job]):
         return request.build_absolute_uri(path) if request else path
 
 
-class JobDetailSerializer(JobSerializer):
-    """A job with its result, the engine's answer."""
+class JobEventSerializer(serializers.ModelSerializer[JobEvent]):
+    """One step of a job's life."""
 
+    class Meta:
+        model = JobEvent
+        fields = ("at", "kind", "attempt", "claim_id", "worker", "detail")
+        read_only_fields = fields
+
+
+class JobDetailSerializer(JobSerializer):
+    """A job with its history and its result, the engine's answer."""
+
+    history = JobEventSerializer(source="events.all", many=True)
     result = serializers.SerializerMethodField()
 
     class Meta:
         model = Job
-        fields = (*JobSerializer.Meta.fields, "result")
+        fields = (*JobSerializer.Meta.fields, "history", "result")
         read_only_fields = fields
 
     @extend_schema_field(OpenApiTypes.OBJECT)

@@ -12,6 +12,7 @@ from typing import Any, Self
 import httpx
 import orjson
 import uvicorn
+from django.db import connection
 
 from inference import broker as broker_module
 from inference import lifecycle
@@ -53,7 +54,7 @@ class Api:
 @contextlib.contextmanager
 def serve() -> Iterator[int]:
     """Run the web process in a thread and yield its port."""
-    from project.asgi import application
+    from project.asgi import application  # noqa: PLC0415 - sets Django up, which a test run has done by now
 
     listener = socket.create_server(("127.0.0.1", 0), backlog=2048)
     config = uvicorn.Config(
@@ -146,8 +147,6 @@ async def _async_broker() -> broker_module.AsyncBroker:
 
 
 def echo_jobs(hand: Hand, stop: threading.Event) -> None:
-    from django.db import connection
-
     while not stop.is_set():
         for claimed in hand.claim_now():
             hand.start(claimed)

@@ -15,7 +15,12 @@ from inference.api import errors as api_errors
 @pytest.mark.parametrize(
     ("error", "status", "kind", "code"),
     [
-        (errors.InvalidRequest("max_tokens: …", param="max_tokens"), 400, "invalid_request_error", "invalid_value"),
+        (
+            errors.InvalidRequest("max_tokens: …", param="max_tokens"),
+            400,
+            "invalid_request_error",
+            "invalid_value",
+        ),
         (errors.Unauthenticated("Incorrect API key."), 401, "authentication_error", "invalid_api_key"),
         (errors.Forbidden("tier: …"), 403, "permission_error", "forbidden"),
         (errors.NotFound("model: …"), 404, "invalid_request_error", "not_found"),
