@@ -1,7 +1,7 @@
 """What runs next: three fair choices at the claim, as pure code over plain data. `docs/scheduling.md` says why.
 
 `inference/broker/lua` makes the same choices from sorted sets, in a time that grows only with the logarithm of the
-number of jobs and tenants. This is the policy to read and to hold that one against; here a tenant's choice is linear.
+number of jobs and tenants. This is the policy to read and to test that one against; it looks at every tenant.
 """
 
 import heapq
@@ -113,6 +113,14 @@ class FairQueue:
     def set_tenant_weight(self, tenant: str, weight: float) -> None:
         """Set a tenant's share from the next claim on; 1 unless set."""
         self.weights[tenant] = weight
+
+    def tier_passes(self) -> dict[str, float]:
+        """Return each tier's pass: the service it was charged, by weight; the smallest is next."""
+        return {name: tier.pass_ for name, tier in self._tiers.items()}
+
+    def tenant_passes(self, tier: str) -> dict[str, float]:
+        """Return the pass of each tenant known in a tier."""
+        return dict(self._tiers[tier].passes)
 
     def publish(self, job: Waiting) -> bool:
         """Queue a job. False: it is queued or leased already, and nothing changes."""

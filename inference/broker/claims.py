@@ -1,7 +1,6 @@
 """The claim as a command and its answer as values; the script is `lua/claim.lua`."""
 
 import functools
-import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -31,9 +30,10 @@ class _Served:
     """The queues of a claim, sorted into what the script walks through."""
 
     plain: tuple[str, ...]
+    jobs: tuple[str, ...]
     model: str
-    tiers: tuple[tuple[str, tuple[tuple[str, str], ...]], ...]
-    """Tier and its (length, queue) pairs, both in order of name."""
+    lengths: Mapping[str, str]
+    """Tier -> its lengths served, in order of name, joined by commas."""
 
 
 def script_text() -> str:
@@ -57,10 +57,12 @@ def arguments(request: Request) -> list[scripts.Argument]:
         request.worker,
         max(1, round(request.lease_seconds * 1000)),
         b"".join(uuid_utils.compat.uuid7().bytes for _ in range(most)),
-        len(served.plain),
-        *served.plain,
         served.model,
+        len(served.lengths),
+        len(served.plain),
         *_tier_arguments(served, request.tier_weights),
+        *served.plain,
+        *served.jobs,
     ]
 
 
@@ -72,28 +74,19 @@ def parse(reply: list[Any]) -> list[Claimed]:
 
 def _tier_arguments(served: _Served, weights: Mapping[str, float]) -> list[scripts.Argument]:
     """Tiers in the order that breaks ties: the heavier first, then by name."""
-    tiers = sorted(served.tiers, key=lambda tier: (-weights.get(tier[0], 1.0), tier[0]))
-    arguments: list[scripts.Argument] = []
-    for tier, lengths in tiers:
-        arguments += [
-            tier,
-            repr(float(weights.get(tier, 1.0))),
-            len(lengths),
-            *itertools.chain.from_iterable(lengths),
-        ]
-    return arguments
+    tiers = sorted(served.lengths, key=lambda tier: (-weights.get(tier, 1.0), tier))
+    return [part for tier in tiers for part in (tier, repr(float(weights.get(tier, 1.0))), served.lengths[tier])]
 
 
 @functools.lru_cache(maxsize=256)
 def _served(queues: tuple[str, ...]) -> _Served:
-    plain = tuple(sorted(queue for queue in queues if routing.is_plain(queue)))
-    names = [routing.parse(queue) for queue in sorted(set(queues) - set(plain))]
+    plain = tuple(sorted(queue for queue in set(queues) if routing.is_plain(queue)))
+    names = sorted({routing.parse(queue) for queue in queues if queue not in plain}, key=str)
     models = {name.model for name in names}
     if len(models) > 1:
         raise ValueError(f"a claim serves one model, not {sorted(models)}")
-    tiers = sorted({name.tier for name in names})
-    lengths = {t: tuple(sorted((n.length, str(n)) for n in names if n.tier == t)) for t in tiers}
-    return _Served(plain, next(iter(models), ""), tuple(lengths.items()))
+    lengths = {t: ",".join(sorted(n.length for n in names if n.tier == t)) for t in {n.tier for n in names}}
+    return _Served(plain, tuple(map(str, names)), next(iter(models), ""), lengths)
 
 
 def _claimed(row: list[Any], now_ms: int) -> Claimed:

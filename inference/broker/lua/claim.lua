@@ -1,16 +1,14 @@
 -- most jobs, KV tokens, margin a job, worker, lease ms, claim ids (16 bytes each, one for each job at most),
--- number of plain queues, plain queues..., model, {tier, weight, number of lengths, {length, queue}...}...
+-- model, number of tiers, number of plain queues, {tier, weight, its lengths joined by commas}..., plain queues...,
+-- job queues...
 -- ->  {now, {id, claim, queue, tenant, prompt, expected, estimate, arrival, mailbox, streamed, body}...}
 -- The order is that of inference/scheduling.py; tiers come in the order that breaks ties.
 local SET_IDLE_MS, SET_TOUCH_MS = 600000, 60000
 local most, kv, margin, worker = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4]), ARGV[5]
 local now = now_ms()
-local until_ms, out, at, bells = now + tonumber(ARGV[6]), { now }, 8, {}
-
-local function argument()
-  at = at + 1
-  return ARGV[at - 1]
-end
+local model, tier_count, plain_count = ARGV[8], tonumber(ARGV[9]), tonumber(ARGV[10])
+local until_ms, out = now + tonumber(ARGV[6]), { now }
+local PLAIN = 11 + 3 * tier_count    -- where the queues' names begin
 
 local function take(id, entry, body)
   local claim = string.sub(ARGV[7], (#out - 1) * 16 + 1, #out * 16)
@@ -29,48 +27,59 @@ local function take_plain(queue)
   end
 end
 
--- The first claim with a set of lengths makes its indexes; sets that no worker has any more are dropped.
-local function ensure_set(group, set, lengths)
-  local used = tonumber(call('HGET', P .. 'sets:' .. group, set))
-  if used and now - used < SET_TOUCH_MS then return end
-  call('HSET', P .. 'sets:' .. group, set, int(now))
-  for other in pairs(sets_of(group)) do
-    if now - tonumber(call('HGET', P .. 'sets:' .. group, other) or now) > SET_IDLE_MS then
-      call('HDEL', P .. 'sets:' .. group, other)
-      call('DEL', P .. 'i:' .. group .. ':' .. other, P .. 'f:' .. group .. ':' .. other)
-    end
-  end
-  sets_read[group] = nil
-  if used then return end
-  call('DEL', P .. 'i:' .. group .. ':' .. set, P .. 'f:' .. group .. ':' .. set)
-  for _, tenant in ipairs(call('HKEYS', P .. 'busy:' .. group)) do
-    rank(group, set, lengths, tenant, pass_of(group, tenant), weight_of(tenant))
+-- A set of lengths that is new gets its indexes; sets that no worker claims with any more lose theirs.
+local function make_set(t)
+  call('DEL', t.index, P .. 'f:' .. t.group .. ':' .. t.set)
+  for _, tenant in ipairs(call('HKEYS', P .. 'busy:' .. t.group)) do
+    rank(t.group, t.set, split(t.set), tenant)
   end
 end
 
-local function read_tier(model)
-  local tier, weight, lengths = argument(), tonumber(argument()), {}
-  for i = 1, tonumber(argument()) do
-    lengths[i] = argument()
-    bells[#bells + 1] = P .. 'bell:' .. argument()
+local function ensure_sets(tiers)
+  local key, used = P .. 'sets:' .. model, {}
+  local fields = call('HGETALL', key)
+  for i = 1, #fields, 2 do used[fields[i]] = tonumber(fields[i + 1]) end
+  for _, t in ipairs(tiers) do
+    local field = t.tier .. ':' .. t.set
+    if not used[field] then make_set(t) end
+    if not used[field] or now - used[field] > SET_TOUCH_MS then call('HSET', key, field, int(now)) end
+    used[field] = now
   end
-  local group, set = model .. ':' .. tier, table.concat(lengths, ',')
-  ensure_set(group, set, lengths)
-  return { tier = tier, weight = weight, group = group, lengths = lengths, index = P .. 'i:' .. group .. ':' .. set }
+  set_fields[model] = {}
+  for field, at_ms in pairs(used) do
+    if now - at_ms > SET_IDLE_MS then
+      call('HDEL', key, field)
+      call('DEL', P .. 'i:' .. model .. ':' .. field, P .. 'f:' .. model .. ':' .. field)
+    else
+      table.insert(set_fields[model], field)
+    end
+  end
+end
+
+local function read_tier(at)
+  local group, set = model .. ':' .. ARGV[at], ARGV[at + 2]
+  return { model = model, tier = ARGV[at], weight = tonumber(ARGV[at + 1]), group = group, set = set, pass = 0,
+    index = P .. 'i:' .. group .. ':' .. set }
+end
+
+-- The tenant whose turn it is within a tier; nil if the tier has no work.
+local function find_tenant(t)
+  t.tenant = call('ZRANGE', t.index, 0, 0)[1]
+  return t.tenant
 end
 
 -- Tiers that were idle come back, beside those this claim serves.
 local function place_tiers(tiers, key)
-  local floor
-  for _, t in ipairs(tiers) do
-    local found = call('HMGET', key, t.tier, t.tier .. '+')
-    t.pass, t.is_new = tonumber(found[1] or 0), found[2]
+  local fields, floor = { '' }, nil
+  for _, t in ipairs(tiers) do fields[#fields + 1], fields[#fields + 2] = t.tier, t.tier .. '+' end
+  local found = call('HMGET', key, unpack(fields))
+  for i, t in ipairs(tiers) do
+    t.pass, t.is_new = tonumber(found[2 * i] or 0), found[2 * i + 1]
     if not t.is_new and (not floor or t.pass < floor) then floor = t.pass end
   end
-  floor = floor or tonumber(call('HGET', key, '') or 0)
   for _, t in ipairs(tiers) do
     if t.is_new then
-      t.pass = math.max(t.pass, floor)
+      t.pass = math.max(t.pass, floor or tonumber(found[1] or 0))
       call('HDEL', key, t.tier .. '+')
       call('HSET', key, t.tier, t.pass)
     end
@@ -79,63 +88,63 @@ end
 
 local function smallest(tiers)
   local best
-  for i, t in ipairs(tiers) do
-    if not best or t.pass < tiers[best].pass then best = i end
+  for _, t in ipairs(tiers) do
+    if t.tenant and (not best or t.pass < best.pass) then best = t end
   end
   return best
 end
 
--- A job of this tier. 'empty': it has none; 'full': it does not fit; else its estimate.
+-- Take the next job of a tier and return its estimate; nil if it does not fit.
 local function take_job(t)
-  local tenant = call('ZRANGE', t.index, 0, 0)[1]
-  if not tenant then return 'empty' end
-  local id = head(t.group, tenant, t.lengths)
+  local id = head(t.group, t.tenant, sets_of(t)[t.set])
   local entry = read(id)
   local need = tokens_of(entry) + margin
-  if need > kv then return 'full' end
+  if need > kv then return nil end
   kv = kv - need
-  local pass, estimate = pass_of(t.group, tenant), tonumber(entry.estimate)
-  call('HSET', P .. 'pass:' .. t.group, tenant, pass + estimate / weight_of(tenant), '', pass)
+  local pass, estimate = pass_of(t.group, t.tenant), tonumber(entry.estimate)
+  t.last_pass = pass
+  set_pass(t.group, t.tenant, pass + estimate / weight_of(t.tenant))
   dequeue(id, entry)
   take(id, entry, '')
-  refresh(t.group, tenant)
+  refresh(t, t.tenant)
   return estimate
 end
 
-local function take_jobs(tiers, key)
+-- Returns the pass of the tier served last, before it was charged; nil if none was.
+local function take_jobs(tiers)
+  local last
   while #out <= most do
-    local which = smallest(tiers)
-    if not which then return end
-    local t = tiers[which]
-    local result = take_job(t)
-    if result == 'full' then return end
-    if result == 'empty' then
-      table.remove(tiers, which)
-    elseif key then
-      call('HSET', key, t.tier, t.pass + result / t.weight, '', t.pass)
-      t.pass = t.pass + result / t.weight
-    end
+    local t = smallest(tiers)
+    local estimate = t and take_job(t)
+    if not estimate then return last end
+    last = t.pass
+    t.pass = t.pass + estimate / t.weight
+    if #out <= most then find_tenant(t) end
+  end
+  return last
+end
+
+local function take_and_charge(tiers)
+  -- A worker that serves one tier makes no choice between tiers, and charges none.
+  local key = P .. 'tiers:' .. model
+  if tier_count > 1 then place_tiers(tiers, key) end
+  local last = take_jobs(tiers)
+  for _, t in ipairs(tiers) do
+    if t.last_pass then call('HSET', P .. 'pass:' .. t.group, '', t.last_pass) end
+    if t.last_pass and tier_count > 1 then call('HSET', key, t.tier, t.pass, '', last) end
   end
 end
 
-for _ = 1, tonumber(argument()) do
-  local queue = argument()
-  bells[#bells + 1] = P .. 'bell:' .. queue
-  take_plain(queue)
+local served, tiers = {}, {}
+for i = 1, plain_count do take_plain(ARGV[PLAIN + i - 1]) end
+for i = 1, tier_count do served[i] = read_tier(8 + 3 * i) end
+if tier_count > 0 then ensure_sets(served) end
+for _, t in ipairs(served) do
+  if find_tenant(t) then tiers[#tiers + 1] = t end
 end
-
-local model, served, tiers = argument(), 0, {}
-while at <= #ARGV do
-  local t = read_tier(model)
-  served = served + 1
-  t.pass = 0
-  if call('EXISTS', t.index) == 1 then tiers[#tiers + 1] = t end
-end
-if most > 0 then
-  -- A worker that serves one tier makes no choice between tiers, and charges none.
-  local key = served > 1 and P .. 'tiers:' .. model or nil
-  if #tiers == 0 and #out == 1 and #bells > 0 then call('DEL', unpack(bells)) end
-  if key then place_tiers(tiers, key) end
-  take_jobs(tiers, key)
+if most > 0 and #tiers > 0 then take_and_charge(tiers) end
+if most > 0 and #tiers == 0 and #out == 1 then
+  -- Nothing is there to ring for.
+  for i = PLAIN, #ARGV do call('DEL', P .. 'bell:' .. ARGV[i]) end
 end
 return out

@@ -10,7 +10,7 @@
 --   busy:GROUP      hash  tenant -> its waiting jobs             weights  hash  tenant -> weight, where not 1
 --   tiers:MODEL     hash  tier -> pass, tier+ -> came back and has no place yet, '' -> the pass last served
 --   pass:GROUP      hash  tenant -> pass, '' -> the pass last served
---   sets:GROUP      hash  lengths that some workers serve together -> last claim with them, ms; for each of them
+--   sets:MODEL      hash  TIER:SET -> last claim, ms. A SET is the lengths that some workers serve together, and has
 --   i:GROUP:SET     zset  tenant -> pass + estimate at its head / weight       f:GROUP:SET  zset  tenant -> pass
 --   bell:QUEUE      list  wakes waiting workers                  lock:NAME  string  a periodic task's lease
 --   s:ID            stream  a job's events                       w:ID  set  mailboxes that watch a job
@@ -55,30 +55,63 @@ local function place(queue)
   return known[queue]
 end
 
-local function weight_of(tenant) return tonumber(call('HGET', P .. 'weights', tenant) or 1) end
+local weights_read = {}
 
-local function pass_of(group, tenant) return tonumber(call('HGET', P .. 'pass:' .. group, tenant) or 0) end
+local function weight_of(tenant)
+  weights_read[tenant] = weights_read[tenant] or tonumber(call('HGET', P .. 'weights', tenant) or 1)
+  return weights_read[tenant]
+end
 
-local sets_read = {}
+local passes_read = {}
 
--- {set -> its lengths} of a group.
-local function sets_of(group)
-  if not sets_read[group] then
-    sets_read[group] = {}
-    for _, set in ipairs(call('HKEYS', P .. 'sets:' .. group)) do
-      local lengths = {}
-      for length in string.gmatch(set, '[^,]+') do lengths[#lengths + 1] = length end
-      sets_read[group][set] = lengths
+local function pass_of(group, tenant)
+  local field = group .. ':' .. tenant
+  passes_read[field] = passes_read[field] or tonumber(call('HGET', P .. 'pass:' .. group, tenant) or 0)
+  return passes_read[field]
+end
+
+local function set_pass(group, tenant, pass)
+  call('HSET', P .. 'pass:' .. group, tenant, pass)
+  passes_read[group .. ':' .. tenant] = pass
+end
+
+local set_fields, sets_read = {}, {}    -- a model's TIER:SET fields; {set -> its lengths} by group
+
+local function split(set)
+  local lengths = {}
+  for length in string.gmatch(set, '[^,]+') do lengths[#lengths + 1] = length end
+  return lengths
+end
+
+local function parse_sets(q)
+  local sets, from = {}, q.tier .. ':'
+  set_fields[q.model] = set_fields[q.model] or call('HKEYS', P .. 'sets:' .. q.model)
+  for _, field in ipairs(set_fields[q.model]) do
+    if string.sub(field, 1, #from) == from then
+      local set = string.sub(field, #from + 1)
+      sets[set] = split(set)
     end
   end
-  return sets_read[group]
+  return sets
 end
+
+-- {set -> its lengths} of a tier.
+local function sets_of(q)
+  sets_read[q.group] = sets_read[q.group] or parse_sets(q)
+  return sets_read[q.group]
+end
+
+local function order_key(group, length, tenant) return P .. 'o:' .. group .. ':' .. length .. ':' .. tenant end
+
+local firsts_read = {}    -- {id, order} by order_key; dropped by who changes that set
 
 -- The tenant's job with the smallest order among `lengths`; nil if it has none there.
 local function head(group, tenant, lengths)
   local best, order
   for _, length in ipairs(lengths) do
-    local first = call('ZRANGE', P .. 'o:' .. group .. ':' .. length .. ':' .. tenant, 0, 0, 'WITHSCORES')
+    local key = order_key(group, length, tenant)
+    local first = firsts_read[key] or call('ZRANGE', key, 0, 0, 'WITHSCORES')
+    firsts_read[key] = first
     local score = tonumber(first[2])
     if score and (not best or score < order or (score == order and before(first[1], best))) then
       best, order = first[1], score
@@ -88,11 +121,11 @@ local function head(group, tenant, lengths)
 end
 
 -- Put a tenant at its place in the indexes of one set of lengths.
-local function rank(group, set, lengths, tenant, pass, weight)
-  local id = head(group, tenant, lengths)
+local function rank(group, set, lengths, tenant)
+  local id, pass = head(group, tenant, lengths), pass_of(group, tenant)
   local index, floor = P .. 'i:' .. group .. ':' .. set, P .. 'f:' .. group .. ':' .. set
   if id then
-    call('ZADD', index, pass + tonumber(call('HGET', P .. 'e:' .. id, 'e')) / weight, tenant)
+    call('ZADD', index, pass + tonumber(call('HGET', P .. 'e:' .. id, 'e')) / weight_of(tenant), tenant)
     call('ZADD', floor, pass, tenant)
   else
     call('ZREM', index, tenant)
@@ -100,10 +133,9 @@ local function rank(group, set, lengths, tenant, pass, weight)
   end
 end
 
--- After any change of a tenant's jobs, pass or weight.
-local function refresh(group, tenant)
-  local pass, weight = pass_of(group, tenant), weight_of(tenant)
-  for set, lengths in pairs(sets_of(group)) do rank(group, set, lengths, tenant, pass, weight) end
+-- After any change of a tenant's first jobs, pass or weight.
+local function refresh(q, tenant)
+  for set, lengths in pairs(sets_of(q)) do rank(q.group, set, lengths, tenant) end
 end
 
 local function includes(list, wanted)
@@ -116,14 +148,14 @@ end
 -- A tenant that was idle comes back: at the smallest pass of those it will compete with, or its own if larger.
 local function enter(q, tenant)
   local floor
-  for set, lengths in pairs(sets_of(q.group)) do
+  for set, lengths in pairs(sets_of(q)) do
     if includes(lengths, q.length) then
       local least = tonumber(call('ZRANGE', P .. 'f:' .. q.group .. ':' .. set, 0, 0, 'WITHSCORES')[2])
       if least and (not floor or least < floor) then floor = least end
     end
   end
   floor = floor or pass_of(q.group, '')
-  if floor > pass_of(q.group, tenant) then call('HSET', P .. 'pass:' .. q.group, tenant, floor) end
+  if floor > pass_of(q.group, tenant) then set_pass(q.group, tenant, floor) end
 end
 
 local function ring(queue, times)
@@ -155,13 +187,16 @@ local function enqueue(id, entry)
   local q = place(entry.queue)
   if not q then return end
   call('HINCRBY', P .. 'tokens', entry.queue, int(tokens_of(entry)))
-  local order = tonumber(entry.arrival) + SJF_MS * tonumber(entry.estimate)
-  call('ZADD', P .. 'o:' .. q.group .. ':' .. q.length .. ':' .. entry.tenant, order, id)
+  local own_order = order_key(q.group, q.length, entry.tenant)
+  firsts_read[own_order] = nil
+  call('ZADD', own_order, tonumber(entry.arrival) + SJF_MS * tonumber(entry.estimate), id)
   if call('HINCRBY', P .. 'busy:' .. q.group, entry.tenant, 1) == 1 then
-    enter(q, entry.tenant)
     if call('HLEN', P .. 'busy:' .. q.group) == 1 then call('HSET', P .. 'tiers:' .. q.model, q.tier .. '+', '1') end
+    enter(q, entry.tenant)
+    refresh(q, entry.tenant)
+  elseif call('ZRANK', own_order, id) == 0 then
+    refresh(q, entry.tenant)
   end
-  refresh(q.group, entry.tenant)
 end
 
 -- Take a waiting entry out of its queue; the caller refreshes its tenant.
@@ -172,7 +207,9 @@ local function dequeue(id, entry)
   if call('HINCRBY', P .. 'tokens', entry.queue, int(-tokens_of(entry))) == 0 then
     call('HDEL', P .. 'tokens', entry.queue)
   end
-  call('ZREM', P .. 'o:' .. q.group .. ':' .. q.length .. ':' .. entry.tenant, id)
+  local own_order = order_key(q.group, q.length, entry.tenant)
+  firsts_read[own_order] = nil
+  call('ZREM', own_order, id)
   if call('HINCRBY', P .. 'busy:' .. q.group, entry.tenant, -1) == 0 then
     call('HDEL', P .. 'busy:' .. q.group, entry.tenant)
   end
@@ -193,17 +230,18 @@ local function forget(id, entry)
   dequeue(id, entry)
   call('DEL', P .. 'e:' .. id)
   local q = place(entry.queue)
-  if q then refresh(q.group, entry.tenant) end
+  if q then refresh(q, entry.tenant) end
 end
 
 local function set_weight(tenant, weight)
   if tonumber(weight) == weight_of(tenant) then return end
   if tonumber(weight) == 1 then call('HDEL', P .. 'weights', tenant) else call('HSET', P .. 'weights', tenant, weight) end
+  weights_read[tenant] = tonumber(weight)
   local done = {}
   for _, queue in ipairs(call('HKEYS', P .. 'queues')) do
-    local group = place(queue).group
-    if not done[group] and call('HEXISTS', P .. 'busy:' .. group, tenant) == 1 then refresh(group, tenant) end
-    done[group] = true
+    local q = place(queue)
+    if not done[q.group] and call('HEXISTS', P .. 'busy:' .. q.group, tenant) == 1 then refresh(q, tenant) end
+    done[q.group] = true
   end
 end
 
