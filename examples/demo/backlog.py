@@ -17,10 +17,15 @@ class Backlog:
 
     now: list[dict[str, Any]] = field(default_factory=list)
     peak: list[dict[str, Any]] = field(default_factory=list)
+    longest_seconds: dict[str, float] = field(default_factory=dict)
+    """By queue: the most backlog seconds that Flower ever said."""
 
     def take(self, queues: list[dict[str, Any]]) -> None:
         """Note one answer of Flower's."""
         self.now = queues
+        for queue in queues:
+            name, seconds = queue["queue"], queue["backlog_seconds"]
+            self.longest_seconds[name] = max(seconds, self.longest_seconds.get(name, 0.0))
         if waiting(queues) > waiting(self.peak):
             self.peak = queues
 

@@ -13,6 +13,7 @@ from examples.demo.backlog import Backlog
 from examples.demo.client import Call
 
 ANSWER_CHARACTERS: Final = 42
+PEAK_COLUMNS: Final = ["jobs", "tokens", "backlog seconds", "later at most", "leases"]
 
 
 def progress(calls: Iterable[Call], seen: Backlog) -> Table:
@@ -87,7 +88,8 @@ def _peak_table(seen: Backlog) -> Table:
     )
     for queue in seen.peak:
         if queue["jobs"] or queue["leases"]:
-            numbers = [queue["jobs"], queue["tokens"], f"{queue['backlog_seconds']:.1f}", queue["leases"]]
+            seconds = [queue["backlog_seconds"], seen.longest_seconds[queue["queue"]]]
+            numbers = [queue["jobs"], queue["tokens"], *(f"{value:.1f}" for value in seconds), queue["leases"]]
             table.add_row(queue["queue"], *map(str, numbers))
     table.add_section()
     table.add_row("all", str(backlog.waiting(seen.peak)), str(sum(queue["tokens"] for queue in seen.peak)))
