@@ -83,9 +83,7 @@ def _sums(jobs: list[dict[str, Any]]) -> list[str]:
 
 
 def _peak_table(seen: Backlog) -> Table:
-    table = _table(
-        "Backlog at its peak, as Flower saw it", ["queue"], ["jobs", "tokens", "backlog seconds", "leases"]
-    )
+    table = _table("Backlog at its peak, as Flower saw it", ["queue"], PEAK_COLUMNS)
     for queue in seen.peak:
         if queue["jobs"] or queue["leases"]:
             seconds = [queue["backlog_seconds"], seen.longest_seconds[queue["queue"]]]
