@@ -1,0 +1,158 @@
+"""Workers started by hand beside a stack of none, and what they and their engines say of themselves."""
+
+import contextlib
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+import psutil
+from django.conf import settings
+
+from tests.acceptance import stacks
+from tests.acceptance.stacks import Stack, eventually
+
+START_SECONDS = 60.0
+
+
+@dataclass(frozen=True)
+class WorkerProcess:
+    """A running `manage.py worker`."""
+
+    stack: Stack
+    name: str
+    process: subprocess.Popen[bytes]
+
+    def row(self) -> dict[str, Any] | None:
+        """What the registry says of this run of it; None before its first report."""
+        with self.stack.client() as client:
+            rows = client.get("/api/v1/workers/").raise_for_status().json()
+        return next((row for row in rows if row["name"].partition("@")[0] == self.name), None)
+
+    def is_in(self, *states: str) -> bool:
+        """Whether the registry says that it is in one of `states`."""
+        row = self.row()
+        return bool(row) and row["state"] in states and not row["stale"]
+
+    def wait_for(self, *states: str) -> None:
+        eventually(lambda: self.is_in(*states), seconds=START_SECONDS, what=f"{self.name} is {states}")
+
+    def engine_processes(self) -> list[psutil.Process]:
+        """Its shim, and all below it; they outlive `kill -9` of the worker if the shim does not do its work."""
+        return psutil.Process(self.process.pid).children(recursive=True)
+
+    def engine(self) -> psutil.Process:
+        """The engine's own process: the shim's first child."""
+        [shim] = psutil.Process(self.process.pid).children()
+        return shim.children()[0]
+
+    def running_sequences(self) -> int:
+        """What the engine itself says that it runs."""
+        return engine_gauge(self.stack, self.name, "vllm:num_requests_running")
+
+    def kill(self, signum: int = signal.SIGKILL) -> None:
+        self.process.send_signal(signum)
+
+
+def engine_gauge(stack: Stack, worker: str, name: str) -> int:
+    """One gauge of the engine of `worker`, asked on the engine's own socket."""
+    socket = stack.folder / "state" / "engines" / f"{worker}.sock"
+    with httpx.Client(transport=httpx.HTTPTransport(uds=str(socket)), timeout=10) as client:
+        page = client.get("http://engine/metrics").raise_for_status().text
+    found = re.search(rf"^{re.escape(name)}(?:{{.*}})? ([0-9.e+]+)$", page, re.MULTILINE)
+    assert found, page
+    return int(float(found[1]))
+
+
+@contextlib.contextmanager
+def worker(
+    stack: Stack, name: str, *arguments: str, env: Mapping[str, str] = stacks.NO_ENV, sim: str = ""
+) -> Iterator[WorkerProcess]:
+    """A worker for the length of a `with`; `sim` are options of its simulated engine."""
+    command = [sys.executable, "manage.py", "worker", "--device", "cpu", "--engine", "sim", "--name", name]
+    with (stack.folder / f"{name}.log").open("wb") as log:
+        process = subprocess.Popen(
+            [*command, *arguments],
+            cwd=settings.BASE_DIR,
+            env={**stack.environment(), "SLUICE_SIM_ARGS": sim, **env},
+            stdout=log,
+            stderr=log,
+        )
+    try:
+        yield WorkerProcess(stack, name, process)
+    finally:
+        process.kill()
+        process.wait()
+
+
+def submit(stack: Stack, count: int, *, tiers: tuple[str, ...] = ("standard",), max_tokens: int = 16) -> list[str]:
+    """Submit `count` jobs in one call, the tiers taking turns; returns their ids."""
+    with stack.client() as client:
+        model = client.get("/v1/models").json()["data"][0]["id"]
+        jobs = [
+            {
+                "tier": tiers[i % len(tiers)],
+                "body": {
+                    "model": model,
+                    "max_tokens": max_tokens,
+                    "messages": [{"role": "user", "content": f"Question number {i}"}],
+                },
+            }
+            for i in range(count)
+        ]
+        accepted = client.post("/api/v1/jobs/", json={"jobs": jobs}).raise_for_status().json()["jobs"]
+    return [job["id"] for job in accepted]
+
+
+def job(stack: Stack, job_id: str) -> dict[str, Any]:
+    """One job with its history."""
+    with stack.client() as client:
+        found: dict[str, Any] = client.get(f"/api/v1/jobs/{job_id}/").raise_for_status().json()
+    return found
+
+
+def jobs(stack: Stack, ids: list[str]) -> list[dict[str, Any]]:
+    """Several jobs with their histories."""
+    with stack.client() as client:
+        return [client.get(f"/api/v1/jobs/{job_id}/").raise_for_status().json() for job_id in ids]
+
+
+def count(stack: Stack, status: str) -> int:
+    """How many jobs are in a status; of up to 500."""
+    with stack.client() as client:
+        return len(client.get("/api/v1/jobs/", params={"status": status, "limit": 500}).json()["results"])
+
+
+def wait_until_finished(stack: Stack, ids: list[str], *, seconds: float = 60) -> list[dict[str, Any]]:
+    """Wait until all are in a terminal status, and return them."""
+    finished: dict[str, dict[str, Any]] = {}
+
+    def all_finished() -> bool:
+        for found in jobs(stack, [i for i in ids if i not in finished]):
+            if found["finished_at"]:
+                finished[found["id"]] = found
+        return len(finished) == len(ids)
+
+    eventually(all_finished, seconds=seconds, what=f"{len(ids)} jobs are finished")
+    return [finished[i] for i in ids]
+
+
+def queues(stack: Stack) -> list[dict[str, Any]]:
+    """All queues."""
+    with stack.client() as client:
+        rows: list[dict[str, Any]] = client.get("/api/v1/queues/").raise_for_status().json()
+    return rows
+
+
+def waiting(stack: Stack) -> int:
+    """Jobs in all queues."""
+    return sum(row["jobs"] for row in queues(stack))
+
+
+def leases(stack: Stack) -> int:
+    """Jobs held by workers."""
+    return sum(row["leases"] for row in queues(stack))

@@ -1,0 +1,138 @@
+"""What dies under running jobs: nothing is lost, nothing is done twice, nothing is left behind."""
+
+import contextlib
+import signal
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+import psutil
+import pytest
+
+from inference.states import TERMINAL
+from tests.acceptance import fleet, stacks
+from tests.acceptance.fleet import WorkerProcess
+from tests.acceptance.stacks import Stack, eventually
+
+pytestmark = pytest.mark.timeout(240)
+
+LEASE_SECONDS = float(stacks.FAST["SLUICE_LEASE_SECONDS"])
+SLOW = "--decode-tps=20"
+"""A job of 60 tokens takes 3 s."""
+
+
+@pytest.fixture(scope="module")
+def bare() -> Iterator[Stack]:
+    """A stack without workers, for this module's own."""
+    with stacks.running("--workers", "0") as stack:
+        yield stack
+
+
+@contextlib.contextmanager
+def workers(stack: Stack, *names: str) -> Iterator[list[WorkerProcess]]:
+    with contextlib.ExitStack() as all_of_them:
+        started = [all_of_them.enter_context(fleet.worker(stack, name, sim=SLOW)) for name in names]
+        for worker in started:
+            worker.wait_for("ready")
+        yield started
+
+
+def kinds(job: dict[str, Any]) -> list[str]:
+    return [event["kind"] for event in job["history"]]
+
+
+def terminal_events(job: dict[str, Any]) -> int:
+    return sum(kind in TERMINAL for kind in kinds(job))
+
+
+def wait_until_running(stack: Stack, ids: list[str]) -> None:
+    eventually(
+        lambda: all(job["status"] == "running" for job in fleet.jobs(stack, ids)), seconds=30, what="all run"
+    )
+
+
+def test_kill_9_of_a_worker_loses_nothing_and_leaves_no_engine(bare: Stack) -> None:
+    with workers(bare, "victim", "heir") as (victim, _):
+        ids = fleet.submit(bare, 50, max_tokens=60)
+        eventually(lambda: victim.running_sequences() > 0, seconds=20, what="the victim works")
+        held = {job["id"] for job in fleet.jobs(bare, ids) if job["status"] == "running"}
+        engine = victim.engine_processes()
+        killed_at = datetime.now(UTC)
+        victim.kill()
+
+        finished = fleet.wait_until_finished(bare, ids)
+
+        assert held
+        assert {job["status"] for job in finished} == {"succeeded"}
+        assert {terminal_events(job) for job in finished} == {1}
+        rescued = [job for job in finished if "rescued" in kinds(job)]
+        assert rescued
+        assert {job["attempts"] for job in rescued} == {2}
+        assert all(job["attempts"] == 1 for job in finished if job not in rescued)
+        for job in rescued:
+            again = [e["at"] for e in job["history"] if e["kind"] == "running"][-1]
+            assert (datetime.fromisoformat(again) - killed_at).total_seconds() <= LEASE_SECONDS + 5
+        _, alive = psutil.wait_procs(engine, timeout=5)
+        assert not alive
+        assert fleet.leases(bare) == 0
+
+
+def test_sigterm_lets_running_jobs_finish_and_claims_no_more(bare: Stack) -> None:
+    with workers(bare, "leaver") as (leaver,):
+        running = fleet.submit(bare, 8, max_tokens=60)
+        wait_until_running(bare, running)
+        engine = leaver.engine_processes()
+        leaver.kill(signal.SIGTERM)
+        late = fleet.submit(bare, 2)
+
+        assert leaver.process.wait(30) == 0
+        finished = fleet.jobs(bare, running)
+        assert [kinds(job) for job in finished] == [["queued", "running", "succeeded"]] * 8
+        assert {job["status"] for job in fleet.jobs(bare, late)} == {"queued"}
+        _, alive = psutil.wait_procs(engine, timeout=5)
+        assert not alive
+    with workers(bare, "next"):
+        assert {job["attempts"] for job in fleet.wait_until_finished(bare, late)} == {1}
+
+
+def test_a_second_sigterm_gives_running_jobs_back_without_counting_the_attempt(bare: Stack) -> None:
+    with workers(bare, "hurried") as (hurried,):
+        ids = fleet.submit(bare, 4, max_tokens=400)
+        wait_until_running(bare, ids)
+        hurried.kill(signal.SIGTERM)
+        hurried.wait_for("draining")
+        began = time.monotonic()
+        hurried.kill(signal.SIGTERM)
+
+        hurried.process.wait(30)
+        assert time.monotonic() - began < 10
+        given_back = fleet.jobs(bare, ids)
+        assert {(job["status"], job["attempts"]) for job in given_back} == {("queued", 0)}
+        assert {kinds(job)[-1] for job in given_back} == {"released"}
+    with bare.client() as client:
+        for job_id in ids:
+            client.post(f"/api/v1/jobs/{job_id}/cancel/").raise_for_status()
+    assert fleet.waiting(bare) == 0
+
+
+def test_kill_9_of_the_engine_costs_no_attempt_and_the_worker_starts_another(bare: Stack) -> None:
+    with workers(bare, "keeper") as (keeper,):
+        ids = fleet.submit(bare, 8, max_tokens=60)
+        eventually(lambda: keeper.running_sequences() == 8, seconds=20, what="the engine works")
+        keeper.engine().kill()
+
+        finished = fleet.wait_until_finished(bare, ids)
+        assert {(job["status"], job["attempts"]) for job in finished} == {("succeeded", 1)}
+        assert {terminal_events(job) for job in finished} == {1}
+        assert {kind for job in finished for kind in kinds(job)} == {"queued", "running", "released", "succeeded"}
+        assert keeper.is_in("ready")
+
+
+def test_no_lease_and_no_entry_is_left_when_all_is_finished(bare: Stack) -> None:
+    with workers(bare, "tidy"):
+        ids = fleet.submit(bare, 40, tiers=("realtime", "standard", "bulk"))
+        fleet.wait_until_finished(bare, ids)
+
+        eventually(lambda: fleet.leases(bare) == 0, seconds=5, what="no leases")
+        assert fleet.waiting(bare) == 0
