@@ -85,8 +85,8 @@ async def test_a_stale_socket_is_no_obstacle(make_engine: Callable[..., Engine],
 async def test_a_crashed_engine_starts_again(make_engine: Callable[..., Engine], tmp_path: Path) -> None:
     engine = make_engine()
     await engine.start()
-    for pid in builders.processes_of("workers.sim --uds=" + str(tmp_path)):
-        os.kill(pid, signal.SIGKILL)
+    family = builders.processes_of(tmp_path)
+    os.kill(next(pid for pid, command in family.items() if "workers.shim" not in command), signal.SIGKILL)
     await asyncio.wait_for(engine.exited.wait(), builders.DEADLINE_SECONDS)
 
     await engine.start()
