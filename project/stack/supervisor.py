@@ -5,13 +5,16 @@ import contextlib
 import os
 import shlex
 import signal
+import sys
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import IO, Any, Final
 
+import psutil
 import zmq
 from circus.arbiter import Arbiter
+from circus.process import Process
 from circus.watcher import Watcher
 from django.conf import settings
 from tornado.ioloop import IOLoop
@@ -67,7 +70,9 @@ class Supervisor:
             context=zmq.Context(),
             loop=IOLoop.current(),
             check_delay=-1,  # `tend` does what circus's own periodic check would
-            proc_name="manage.py up",
+            proc_name=shlex.join(
+                [sys.executable, *sys.argv]
+            ),  # circus would hide what runs behind a title of its own
         )
 
     def _watcher(self, part: Part, env: Mapping[str, str]) -> Watcher:
@@ -153,16 +158,22 @@ class Supervisor:
         await asyncio.sleep(0)  # the arbiter closes its sockets in a callback
 
     def hurry(self) -> None:
-        """Tell everything again to stop, and kill what then takes longer than `HURRY_SECONDS`."""
+        """Tell those that are stopping again, and kill what then takes longer than `HURRY_SECONDS`.
+
+        The order stays: workers told twice still hand their jobs back, for which Valkey must be there.
+        """
         for life in self.lives.values():
             life.watcher.graceful_timeout = HURRY_SECONDS
-        self._signal_all(signal.SIGTERM)
-        asyncio.get_running_loop().call_later(HURRY_SECONDS, self._signal_all, signal.SIGKILL)
+        watchers = [life.watcher for life in self.lives.values() if life.watcher.is_stopping()]
+        stopping = [process for watcher in watchers for process in watcher.processes.values()]
+        _signal_all(stopping, signal.SIGTERM)
+        asyncio.get_running_loop().call_later(HURRY_SECONDS, _signal_all, stopping, signal.SIGKILL)
 
-    def _signal_all(self, signum: signal.Signals) -> None:
-        for life in self.lives.values():
-            for process in life.watcher.get_active_processes():
-                process.send_signal(signum)
+
+def _signal_all(processes: Iterable[Process], signum: signal.Signals) -> None:
+    for process in processes:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.send_signal(signum)
 
 
 def _read_available(pipe: IO[bytes]) -> bytes:

@@ -1,9 +1,11 @@
 """`manage.py up`: one command for everything, that leaves nothing behind."""
 
+import contextlib
 import json
 import os
 import signal
 import socket
+import sqlite3
 import stat
 import subprocess
 import sys
@@ -173,6 +175,33 @@ def test_a_signal_stops_everything(own_stack: Stack, signum: signal.Signals) -> 
     assert stacks.alive(everything) == []
     assert stacks.marked(own_stack.mark) == []
     assert not own_stack.ready_file.exists()
+
+
+def test_a_second_signal_hurries_and_jobs_are_handed_back(own_stack: Stack) -> None:
+    everything = own_stack.processes()
+    with own_stack.client() as client:
+        model = client.get("/v1/models").json()["data"][0]["id"]
+        body = {"model": model, "prompt": "On and on", "max_tokens": 6000, "ignore_eos": True}
+        job = client.post("/api/v1/jobs/", json={"endpoint": "completions", "body": body}).json()
+
+        def is_running() -> bool:
+            return bool(client.get(f"/api/v1/jobs/{job['id']}/").json()["status"] == "running")
+
+        eventually(is_running, seconds=20, what="the job runs")
+    own_stack.process.send_signal(signal.SIGINT)
+    eventually(lambda: "action=drain_begun" in own_stack.log(), seconds=20, what="the worker drains")
+    own_stack.process.send_signal(signal.SIGINT)
+    assert own_stack.process.wait(15) == 0, "it waited for the drain"
+    assert stacks.alive(everything) == []
+    assert _status(own_stack, job["id"]) == ("queued", 0)
+
+
+def _status(stack: Stack, job_id: str) -> tuple[str, int]:
+    """The job's status and attempts, from the stopped stack's database."""
+    with contextlib.closing(sqlite3.connect(stack.folder / "state" / "sluice.sqlite3")) as database:
+        query = "SELECT status, attempts FROM inference_job WHERE id = ?"
+        status, attempts = database.execute(query, [job_id.replace("-", "")]).fetchone()
+        return status, attempts
 
 
 def test_a_killed_stack_leaves_nothing_running(own_stack: Stack) -> None:
