@@ -1,0 +1,49 @@
+"""Jobs for the broker's tests: small words for publishing and claiming."""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import uuid_utils.compat
+
+from inference.broker import Broker, Claimed, Credit, Entry
+
+QUEUE: Final = "smollm2-135m-instruct.standard.short"
+PLENTY: Final = Credit(sequences=1000, kv_tokens=10**9)
+TIER_WEIGHTS: Final = {"realtime": 400.0, "standard": 100.0, "bulk": 1.0}
+
+
+def make_entry(**overrides: Any) -> Entry:
+    fields: dict[str, Any] = {
+        "job_id": uuid_utils.compat.uuid7(),
+        "queue": QUEUE,
+        "tenant": "ann",
+        "prompt_tokens": 100,
+        "expected_tokens": 20,
+        "estimate": 1.5,
+    }
+    return Entry(**(fields | overrides))
+
+
+def claim(broker: Broker, queues: Sequence[str] = (QUEUE,), **overrides: Any) -> list[Claimed]:
+    arguments: dict[str, Any] = {
+        "credit": PLENTY,
+        "limit": 10,
+        "worker": "worker-1",
+        "lease_seconds": 60.0,
+        "tier_weights": TIER_WEIGHTS,
+    }
+    return broker.claim(queues, **(arguments | overrides))
+
+
+def claim_one(broker: Broker, **overrides: Any) -> Claimed:
+    """Publish a job and claim it."""
+    lease_seconds = overrides.pop("lease_seconds", 60.0)
+    assert broker.publish([make_entry(**overrides)]) == [True]
+    (claimed,) = claim(broker, [overrides.get("queue", QUEUE)], lease_seconds=lease_seconds)
+    return claimed
+
+
+def keys(broker: Broker) -> set[str]:
+    """Kinds of the keys that there are under the broker's prefix: what follows it, up to the first colon."""
+    found = broker.client.scan_iter(match=f"{broker.prefix}*", count=10_000)
+    return {key.removeprefix(broker.prefix.encode()).split(b":")[0].decode() for key in found}
