@@ -27,6 +27,8 @@ state: Any = celery_state
 GIVE_BACK_SECONDS: Final = 10.0
 """How long giving back may take before the process ends without it: leases do the rest."""
 STEP_SECONDS: Final = 0.1
+CLAIM_SECONDS: Final = 0.01
+"""A claim that is under way takes about this long."""
 SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 
 
@@ -49,7 +51,7 @@ class Drainer:
         logger.info("draining", extra={"action": "drain_begun", "count": len(HELD)})
         self.shut()
         deadline = time.monotonic() + settings.DRAIN_SECONDS
-        while not HELD.wait_until_empty(seconds=STEP_SECONDS):
+        while self._is_claiming() or not HELD.wait_until_empty(seconds=STEP_SECONDS):
             if self.requests > 1 or time.monotonic() > deadline:
                 self._give_back()
                 break
@@ -66,6 +68,14 @@ class Drainer:
             channel.terms.is_open = False
         if channel is not None and self.consumer.hub is not None:
             self.consumer.hub.call_soon(channel.credit_changed)
+
+    def _is_claiming(self) -> bool:
+        """Whether a reply with claims may still come: they would have to be given back."""
+        channel = getattr(self.consumer.task_consumer, "channel", None)
+        if channel is None or not channel.is_claiming:
+            return False
+        time.sleep(CLAIM_SECONDS)
+        return True
 
     def _give_back(self) -> None:
         if isinstance(self.consumer.pool, EnginePool):

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from celery import bootsteps
+from celery.worker import state as celery_state
 from django.conf import settings
 from django.db import Error, connection
 
@@ -21,8 +22,11 @@ from inference.states import JobStatus
 from workers.execution import Abort
 from workers.held import HELD
 from workers.pool import EnginePool
+from workers.settlement import SETTLER
 
 logger = logging.getLogger(__name__)
+
+state: Any = celery_state
 
 RENEWALS_PER_LEASE: Final = 4
 RETRY_SECONDS: Final = 0.5
@@ -43,6 +47,24 @@ class LeaseKeeper(bootsteps.StartStopStep):
         if self._keeper is None:
             self._keeper = Keeper(consumer.pool, worker=consumer.hostname)
             self._keeper.start()
+            release_what_is_forgotten(consumer)
+
+
+def release_what_is_forgotten(consumer: Any) -> None:
+    """Put countdown tasks back when Celery drops them.
+
+    At a reconnect it forgets those that it only scheduled, in the belief that the broker delivers them again. Ours
+    would not while this process holds them.
+    """
+    forget = consumer.on_close
+
+    def on_close() -> None:
+        tags = [request.message.delivery_tag for request in list(state.scheduled_requests)]
+        forget()
+        for token in map(Token.parse, tags):
+            SETTLER.release(token)
+
+    consumer.on_close = on_close
 
 
 class Keeper:

@@ -101,6 +101,11 @@ class Channel(stock.Channel):  # type: ignore[misc]
             return within_prefetch
         return bool(self._in_poll) or (time.monotonic() >= self._paused_until and self._credit().sequences > 0)
 
+    @property
+    def is_claiming(self) -> bool:
+        """Whether claims may be under way. Any thread may ask."""
+        return self._asked is Asked.CLAIM
+
     def credit_changed(self) -> None:
         """On the hub's thread: credit grew or is gone. Leave the bell where that makes a difference."""
         if self._asked is not Asked.BELL or self._client_id is None:

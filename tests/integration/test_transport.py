@@ -25,6 +25,10 @@ QUEUE = f"{factories.MODEL}.standard.short"
 FLUSH_SECONDS = 5.0
 
 
+Connect = Callable[[], Any]
+"""Makes connections; kombu's stubs leave out most of their transport."""
+
+
 class Room:
     """Terms of so many jobs, of 100 tokens each, and tokens at a time."""
 
@@ -86,11 +90,11 @@ def ours(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> Iterator[Broker]:
 
 
 @pytest.fixture
-def connect(ours: Broker, valkey: str) -> Iterator[Callable[[], kombu.Connection]]:
+def connect(ours: Broker, valkey: str) -> Iterator[Connect]:
     """Makes connections, and closes them in the end."""
     with contextlib.ExitStack() as opened:
 
-        def make() -> kombu.Connection:
+        def make() -> Any:
             options = {"global_keyprefix": ours.prefix}
             made = kombu.Connection(valkey, transport=transport.Transport, transport_options=options)
             return opened.enter_context(made)
@@ -105,7 +109,13 @@ def publish_task(connection: kombu.Connection, body: str = "work") -> None:
 
 
 def publish_jobs(broker: Broker, count: int, **overrides: Any) -> list[Any]:
-    values = {"queue": QUEUE, "tenant": "acme", "prompt_tokens": 60, "expected_tokens": 40, "estimate": 1.0}
+    values: dict[str, Any] = {
+        "queue": QUEUE,
+        "tenant": "acme",
+        "prompt_tokens": 60,
+        "expected_tokens": 40,
+        "estimate": 1.0,
+    }
     ids = [uuid_utils.compat.uuid7() for _ in range(count)]
     broker.publish([Entry(job_id=job_id, **values | overrides) for job_id in ids])
     return ids
@@ -121,9 +131,7 @@ def settled() -> None:
     assert SETTLER.flush(seconds=FLUSH_SECONDS)
 
 
-def test_a_task_published_is_consumed_whole_and_gone_when_acknowledged(
-    ours: Broker, connect: Callable[[], kombu.Connection]
-) -> None:
+def test_a_task_published_is_consumed_whole_and_gone_when_acknowledged(ours: Broker, connect: Connect) -> None:
     publish_task(connect(), "reap")
     assert counts(ours) == (1, 0)
     [message] = Inbox(connect(), CONTROL_QUEUE).hear()
@@ -135,7 +143,7 @@ def test_a_task_published_is_consumed_whole_and_gone_when_acknowledged(
     assert not HELD.tokens()
 
 
-def test_a_task_rejected_for_requeue_comes_again(ours: Broker, connect: Callable[[], kombu.Connection]) -> None:
+def test_a_task_rejected_for_requeue_comes_again(ours: Broker, connect: Connect) -> None:
     publish_task(connect())
     inbox = Inbox(connect(), CONTROL_QUEUE)
     [message] = inbox.hear()
@@ -144,7 +152,7 @@ def test_a_task_rejected_for_requeue_comes_again(ours: Broker, connect: Callable
     assert inbox.messages[1].delivery_tag != message.delivery_tag
 
 
-def test_a_task_rejected_for_good_is_gone(ours: Broker, connect: Callable[[], kombu.Connection]) -> None:
+def test_a_task_rejected_for_good_is_gone(ours: Broker, connect: Connect) -> None:
     publish_task(connect())
     [message] = Inbox(connect(), CONTROL_QUEUE).hear()
     message.reject()
@@ -153,7 +161,7 @@ def test_a_task_rejected_for_good_is_gone(ours: Broker, connect: Callable[[], ko
 
 
 def test_a_connection_that_closes_requeues_nothing_and_what_it_brought_can_still_be_acknowledged(
-    ours: Broker, connect: Callable[[], kombu.Connection]
+    ours: Broker, connect: Connect
 ) -> None:
     publish_task(connect())
     first = connect()
@@ -166,9 +174,7 @@ def test_a_connection_that_closes_requeues_nothing_and_what_it_brought_can_still
     assert counts(ours) == (0, 0)
 
 
-def test_a_job_arrives_as_an_envelope_with_its_claim_and_without_a_prompt(
-    ours: Broker, connect: Callable[[], kombu.Connection]
-) -> None:
+def test_a_job_arrives_as_an_envelope_with_its_claim_and_without_a_prompt(ours: Broker, connect: Connect) -> None:
     [job_id] = publish_jobs(ours, 1)
     inbox = Inbox(connect(), QUEUE)
     Room(inbox, 8)
@@ -179,9 +185,7 @@ def test_a_job_arrives_as_an_envelope_with_its_claim_and_without_a_prompt(
     assert message.decode()[:2] == [[], {}]
 
 
-def test_no_more_is_claimed_than_the_credit_and_the_rest_when_it_grows(
-    ours: Broker, connect: Callable[[], kombu.Connection]
-) -> None:
+def test_no_more_is_claimed_than_the_credit_and_the_rest_when_it_grows(ours: Broker, connect: Connect) -> None:
     publish_jobs(ours, 5)
     inbox = Inbox(connect(), QUEUE)
     room = Room(inbox, 0)
@@ -194,9 +198,7 @@ def test_no_more_is_claimed_than_the_credit_and_the_rest_when_it_grows(
     inbox.hear_until(lambda: len(inbox.messages) == 5)
 
 
-def test_what_is_published_while_it_waits_arrives_at_once(
-    ours: Broker, connect: Callable[[], kombu.Connection]
-) -> None:
+def test_what_is_published_while_it_waits_arrives_at_once(ours: Broker, connect: Connect) -> None:
     inbox = Inbox(connect(), QUEUE)
     Room(inbox, 8)
     inbox.hear()
@@ -207,7 +209,7 @@ def test_what_is_published_while_it_waits_arrives_at_once(
 
 
 def test_credit_that_grows_ends_the_wait_for_the_bell_where_a_job_did_not_fit(
-    ours: Broker, connect: Callable[[], kombu.Connection]
+    ours: Broker, connect: Connect
 ) -> None:
     publish_jobs(ours, 1)
     inbox = Inbox(connect(), QUEUE)
@@ -220,9 +222,7 @@ def test_credit_that_grows_ends_the_wait_for_the_bell_where_a_job_did_not_fit(
     assert time.monotonic() - began < 0.5
 
 
-def test_claims_whose_reply_nobody_read_go_back_when_the_channel_closes(
-    ours: Broker, connect: Callable[[], kombu.Connection]
-) -> None:
+def test_claims_whose_reply_nobody_read_go_back_when_the_channel_closes(ours: Broker, connect: Connect) -> None:
     connection = connect()
     inbox = Inbox(connection, QUEUE)
     Room(inbox, 8)
@@ -235,7 +235,7 @@ def test_claims_whose_reply_nobody_read_go_back_when_the_channel_closes(
 
 
 def test_a_server_that_forgot_the_scripts_is_taught_again(
-    ours: Broker, connect: Callable[[], kombu.Connection], redis_client: redis.Redis
+    ours: Broker, connect: Connect, redis_client: redis.Redis
 ) -> None:
     publish_jobs(ours, 1)
     redis_client.script_flush()
@@ -244,9 +244,7 @@ def test_a_server_that_forgot_the_scripts_is_taught_again(
     inbox.hear_until(lambda: len(inbox.messages) == 1)
 
 
-def test_a_message_for_a_queue_that_is_consumed_no_more_goes_back(
-    ours: Broker, connect: Callable[[], kombu.Connection]
-) -> None:
+def test_a_message_for_a_queue_that_is_consumed_no_more_goes_back(ours: Broker, connect: Connect) -> None:
     connection = connect()
     inbox = Inbox(connection, QUEUE)
     Room(inbox, 8)
@@ -260,7 +258,7 @@ def test_a_message_for_a_queue_that_is_consumed_no_more_goes_back(
 
 
 def test_replies_of_remote_control_are_plain_lists_without_leases(
-    ours: Broker, connect: Callable[[], kombu.Connection], redis_client: redis.Redis
+    ours: Broker, connect: Connect, redis_client: redis.Redis
 ) -> None:
     exchange = "reply.celery.pidbox"
     inbox = Inbox(connect(), "box", exchange=exchange, no_ack=True)
@@ -271,7 +269,7 @@ def test_replies_of_remote_control_are_plain_lists_without_leases(
 
 
 def test_every_key_of_kombu_itself_is_under_the_prefix(
-    ours: Broker, connect: Callable[[], kombu.Connection], redis_client: redis.Redis
+    ours: Broker, connect: Connect, redis_client: redis.Redis
 ) -> None:
     before = set(redis_client.scan_iter())
     publish_task(connect())
@@ -280,7 +278,7 @@ def test_every_key_of_kombu_itself_is_under_the_prefix(
     assert all(key.startswith(ours.prefix.encode()) for key in made)
 
 
-def test_a_purge_drops_tasks_but_never_jobs(ours: Broker, connect: Callable[[], kombu.Connection]) -> None:
+def test_a_purge_drops_tasks_but_never_jobs(ours: Broker, connect: Connect) -> None:
     connection = connect()
     publish_task(connection)
     publish_task(connection)
@@ -291,18 +289,19 @@ def test_a_purge_drops_tasks_but_never_jobs(ours: Broker, connect: Callable[[], 
     assert counts(ours, QUEUE) == (1, 0)
 
 
-def test_declaring_a_queue_says_how_many_wait(ours: Broker, connect: Callable[[], kombu.Connection]) -> None:
+def test_declaring_a_queue_says_how_many_wait(ours: Broker, connect: Connect) -> None:
     publish_jobs(ours, 3)
     assert connect().channel().queue_declare(QUEUE).message_count == 3
 
 
 def test_the_lease_lasts_as_long_as_the_settings_say(
-    ours: Broker, connect: Callable[[], kombu.Connection], redis_client: redis.Redis
+    ours: Broker, connect: Connect, redis_client: redis.Redis
 ) -> None:
     publish_jobs(ours, 1)
     inbox = Inbox(connect(), QUEUE)
     Room(inbox, 8)
     inbox.hear()
-    seconds, micros = redis_client.time()  # type: ignore[misc]
-    [(_, ends_at_ms)] = redis_client.zrange(f"{ours.prefix}l:{QUEUE}", 0, -1, withscores=True)  # type: ignore[misc]
+    client: Any = redis_client
+    seconds, micros = client.time()
+    [(_, ends_at_ms)] = client.zrange(f"{ours.prefix}l:{QUEUE}", 0, -1, withscores=True)
     assert 0 < ends_at_ms / 1000 - seconds - micros / 1e6 <= settings.LEASE_SECONDS

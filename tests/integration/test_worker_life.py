@@ -1,6 +1,8 @@
 """A worker process from start to stop: claims only when ready, drains, gives back, follows the tables."""
 
 import signal
+from typing import Any
+from uuid import UUID
 
 from inference import tasks
 from inference.broker import CHUNK, END, Broker
@@ -39,7 +41,7 @@ def test_nothing_is_claimed_while_the_engine_loads_and_never_more_than_it_holds_
     worker_processes.nothing_is_held(sluice)
 
 
-def most_at_once(ids: list[object]) -> int:
+def most_at_once(ids: list[UUID]) -> int:
     """The largest number of jobs that ran at one moment, by their rows."""
     times = Job.objects.filter(id__in=ids).values_list("started_at", "finished_at")
     steps = sorted([(start, 1) for start, _ in times] + [(end, -1) for _, end in times])
@@ -119,8 +121,9 @@ def test_a_worker_serves_only_the_queues_it_is_given(fleet: Fleet, sluice: Broke
 def test_the_control_worker_runs_tasks_with_stock_celery_and_drains(fleet: Fleet, sluice: Broker) -> None:
     control = fleet.control()
     answers_pings(fleet, control)
+    task: Any = tasks.prune_workers
     with fleet.celery.connection_for_write() as connection:
-        tasks.prune_workers.apply_async(connection=connection)
+        task.apply_async(connection=connection)
     until(lambda: f"Task {tasks.prune_workers.name}" in (text := control.log.read_text()) and "succeeded" in text)
     [stats] = until(lambda: [s for s in sluice.stats(["control"]) if s.jobs == s.leases == 0])
     assert stats.jobs == 0

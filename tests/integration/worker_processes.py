@@ -81,7 +81,9 @@ class Fleet:
     """The workers of one test, on its database and broker."""
 
     def __init__(self, folder: Path, valkey: str, prefix: str) -> None:
-        self.celery = Celery("test", broker=valkey, broker_transport_options={"global_keyprefix": prefix})
+        self.celery = Celery(
+            "test", broker=valkey, broker_transport_options={"global_keyprefix": prefix}, set_as_current=False
+        )
         self._folder = folder
         self._processes: list[Process] = []
         self._env = {
@@ -160,7 +162,10 @@ def submit(
 ) -> list[Any]:
     """Queue jobs of so many output tokens; returns their ids."""
     body = json.dumps({**factories.make_chat(content), "max_tokens": output_tokens, "ignore_eos": True})
-    made = [factories.make_new_job(request=body, expected_tokens=output_tokens, **overrides) for _ in range(count)]
+    made = [
+        factories.make_new_job(**{"request": body, "expected_tokens": output_tokens, **overrides})
+        for _ in range(count)
+    ]
     jobs = lifecycle.create(made)
     publication.publish([publication.entry_of(job, tenant_weight=1.0) for job in jobs])
     return [job.id for job in jobs]

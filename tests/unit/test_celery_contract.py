@@ -8,15 +8,33 @@ from collections.abc import Callable
 from importlib import metadata
 from typing import Any
 
+import celery.bootsteps
+import celery.concurrency.base
+import celery.worker.consumer.consumer
+import celery.worker.consumer.tasks
+import celery.worker.control
+import celery.worker.heartbeat
+import celery.worker.request
+import celery.worker.state
+import celery.worker.strategy
+import kombu.transport.redis
+import kombu.transport.virtual
 import pytest
-from celery import bootsteps
-from celery.concurrency.base import BasePool
-from celery.worker import consumer, control, heartbeat, request, state, strategy
-from celery.worker.consumer import tasks
 from kombu.asynchronous.hub import Hub
-from kombu.transport import redis as kombu_redis
-from kombu.transport import virtual
 from redis.connection import Connection
+
+# Their stubs leave out what this page is about.
+bootsteps: Any = celery.bootsteps
+consumer: Any = celery.worker.consumer.consumer
+control: Any = celery.worker.control
+heartbeat: Any = celery.worker.heartbeat
+kombu_redis: Any = kombu.transport.redis
+request: Any = celery.worker.request
+state: Any = celery.worker.state
+strategy: Any = celery.worker.strategy
+tasks: Any = celery.worker.consumer.tasks
+virtual: Any = kombu.transport.virtual
+BasePool: Any = celery.concurrency.base.BasePool
 
 
 @pytest.mark.parametrize(("package", "version"), [("celery", "5.7.0"), ("kombu", "5.7.0")])

@@ -1,5 +1,7 @@
 """The Celery message of a claim."""
 
+import uuid
+
 from kombu.utils import json
 
 from inference import tasks
@@ -10,7 +12,7 @@ from workers import envelope
 
 def make_claimed(**overrides: object) -> Claimed:
     values: dict[str, object] = {
-        "token": factories.make_token(factories.uuid.uuid4()),
+        "token": factories.make_token(uuid.uuid4()),
         "queue": f"{factories.MODEL}.standard.short",
         "tenant": "acme",
         "prompt_tokens": 10,

@@ -54,7 +54,8 @@ def test_a_job_counts_once_and_only_until_it_is_removed() -> None:
 
 @given(st.lists(st.tuples(st.integers(1, 300), st.booleans()), max_size=60))
 def test_jobs_taken_within_credit_never_exceed_the_engine(steps: list[tuple[int, bool]]) -> None:
-    in_flight, held = gate.InFlight(), []
+    in_flight = gate.InFlight()
+    held: list[int] = []
     for number, (tokens, ends_one) in enumerate(steps):
         if ends_one and held:
             in_flight.remove(held.pop(0))

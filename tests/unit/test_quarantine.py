@@ -45,7 +45,7 @@ async def test_a_suspect_waits_for_the_others_and_keeps_new_ones_out() -> None:
     await settle()
     late = Visit(quarantine)
     await settle()
-    assert quarantine.is_wanted
+    assert bool(quarantine.is_wanted)
     assert not suspect.entered.is_set()
     assert not late.entered.is_set()
     await early.end()

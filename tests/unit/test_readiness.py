@@ -1,6 +1,7 @@
 """The gate opens only when the engine has proved itself, and shuts when it falls."""
 
 import asyncio
+import functools
 from collections.abc import AsyncGenerator, Callable
 from typing import Any
 
@@ -70,11 +71,18 @@ class Watched:
         self.states.append(self.readiness.condition.state)
         self.changed.set()
 
+    @property
+    def state(self) -> str:
+        return self.readiness.condition.state
+
     async def until(self, fact: Callable[[], Any]) -> None:
         async with asyncio.timeout(5):
             while not fact():
                 self.changed.clear()
                 await self.changed.wait()
+
+    def is_open_after(self, starts: int) -> bool:
+        return self.engine.starts == starts and self.readiness.is_open
 
     async def ready(self) -> "Watched":
         self.engine.loaded.set()
@@ -96,10 +104,10 @@ def no_waits(monkeypatch: pytest.MonkeyPatch) -> None:
 async def test_the_gate_opens_only_after_load_and_warm_up() -> None:
     watched = Watched()
     await watched.until(lambda: watched.states)
-    assert watched.readiness.condition.state is WorkerState.LOADING
+    assert watched.state == WorkerState.LOADING
     watched.engine.loaded.set()
     await watched.until(lambda: len(watched.states) == 2)
-    assert watched.readiness.condition.state is WorkerState.WARMING
+    assert watched.state == WorkerState.WARMING
     assert not watched.readiness.is_open
     watched.engine.warmed.set()
     await watched.until(lambda: watched.readiness.is_open)
@@ -135,18 +143,17 @@ async def test_an_engine_that_cannot_be_loaded_is_given_up() -> None:
     watched.engine.fault = EngineGone("exited with status 1")
     watched.engine.loaded.set()
     await watched.task
-    assert watched.readiness.condition.state is WorkerState.FAILED
+    assert watched.state == WorkerState.FAILED
     assert watched.engine.starts == readiness.MAX_FAILED_LOADS
     await watched.readiness.close()
-    assert watched.readiness.condition.state is WorkerState.FAILED
+    assert watched.state == WorkerState.FAILED
 
 
 async def test_an_engine_that_recovers_between_failures_is_never_given_up() -> None:
     watched = await Watched().ready()
-    for _ in range(2 * readiness.MAX_FAILED_LOADS):
-        starts = watched.engine.starts
+    for starts in range(2, 2 * readiness.MAX_FAILED_LOADS):
         watched.engine.exited.set()
-        await watched.until(lambda starts=starts: watched.engine.starts > starts and watched.readiness.is_open)
+        await watched.until(functools.partial(watched.is_open_after, starts))
     await watched.end()
 
 
@@ -176,5 +183,5 @@ async def test_nothing_opens_a_draining_gate() -> None:
     await watched.until(lambda: len(watched.states) >= 3)
     assert set(watched.states[1:]) == {"draining"}
     await watched.readiness.close()
-    assert watched.readiness.condition.state is WorkerState.STOPPED
+    assert watched.state == WorkerState.STOPPED
     await watched.end()
