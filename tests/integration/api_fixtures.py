@@ -5,30 +5,18 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import tokenizers
-import tokenizers.models
-import tokenizers.pre_tokenizers
 from django.conf import settings
 
 from inference.api import authentication
 from inference.broker import Broker
-from tests import factories
+from tests import factories, tokenizers_for_tests
 from tests.integration.api_server import Api, Hand, echo_jobs, serve
-
-TEMPLATE = "{% for m in messages %}{{ m['role'] }} {{ m['content'] }} {% endfor %}"
 
 
 @pytest.fixture
 def tokenizer(models_dir: Path) -> Path:
     """The default model's tokenizer: a token a word."""
-    folder = models_dir / factories.MODEL
-    folder.mkdir()
-    words = tokenizers.Tokenizer(tokenizers.models.WordLevel({"[UNK]": 0}, unk_token="[UNK]"))
-    words.pre_tokenizer = tokenizers.pre_tokenizers.WhitespaceSplit()  # type: ignore[assignment]
-    words.save(str(folder / "tokenizer.json"))
-    (folder / "tokenizer_config.json").write_text("{}")
-    (folder / "chat_template.jinja").write_text(TEMPLATE)
-    return folder
+    return tokenizers_for_tests.write(models_dir / factories.MODEL)
 
 
 @pytest.fixture

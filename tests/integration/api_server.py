@@ -6,7 +6,7 @@ import dataclasses
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, Self
 
 import httpx
@@ -19,7 +19,7 @@ from inference import lifecycle
 from inference.broker import Broker, Claimed, Credit
 from inference.models import Job
 from inference.states import FailureReason, ReleaseReason
-from tests import factories
+from tests import factories, waiting
 
 
 class Api:
@@ -69,7 +69,7 @@ def serve() -> Iterator[int]:
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
     thread.start()
-    wait_until(lambda: server.started)
+    waiting.until(lambda: server.started)
     yield int(listener.getsockname()[1])
     server.should_exit = True
     thread.join(timeout=10)
@@ -87,10 +87,9 @@ class Hand:
 
     def claim(self) -> Claimed:
         """Claim the next job, start it, and return the claim."""
-        claimed: list[Claimed] = []
-        wait_until(lambda: bool(claimed.extend(self.claim_now()) or claimed))
-        self.start(claimed[0])
-        return claimed[0]
+        [claimed] = waiting.until(self.claim_now)
+        self.start(claimed)
+        return claimed
 
     def start(self, claimed: Claimed) -> None:
         """Commit the start."""
@@ -201,14 +200,6 @@ class Answer:
         return {"id": self.id, "object": kind, "created": 1, "model": self.model, "choices": [choice]}
 
 
-def wait_until(is_true: Callable[[], bool], *, seconds: float = 10) -> None:
-    """Return as soon as it is true; fail if that takes too long."""
-    deadline = time.monotonic() + seconds
-    while not is_true():
-        assert time.monotonic() < deadline, "waited in vain"
-        time.sleep(0.005)
-
-
 def read_until(connection: socket.socket, wanted: bytes) -> bytes:
     """Read an answer up to and with `wanted`."""
     received = b""
@@ -245,7 +236,7 @@ class BackgroundCall:
 
     def wait_for(self, part: bytes) -> None:
         """Return once the client has read so far."""
-        wait_until(lambda: part in self.received)
+        waiting.until(lambda: part in self.received)
 
     def _send(self) -> None:
         with self._api.client.stream("POST", "/v1/chat/completions", json=self._body) as response:

@@ -13,14 +13,13 @@ from inference.api import sse
 from inference.broker import Broker, Claimed
 from inference.models import Job
 from inference.states import FailureReason, JobStatus
-from tests import factories
+from tests import factories, waiting
 from tests.integration.api_server import (
     Api,
     Hand,
     forget_everything,
     in_background,
     read_until,
-    wait_until,
     without_mailbox,
 )
 
@@ -40,7 +39,7 @@ def status_of(claimed: Claimed) -> str:
 
 
 def the_job() -> Job:
-    wait_until(lambda: Job.objects.count() == 1)
+    waiting.until(lambda: Job.objects.count() == 1)
     return Job.objects.get()
 
 
@@ -54,8 +53,8 @@ def test_a_client_that_leaves_while_its_job_waits_cancels_it(
     connection = api.connect(CHAT, factories.make_chat(**fields))
     job = the_job()
     connection.close()
-    wait_until(lambda: Job.objects.get(id=job.id).status == JobStatus.CANCELLED, seconds=2)
-    wait_until(lambda: not sluice.held([job.id]))
+    waiting.until(lambda: Job.objects.get(id=job.id).status == JobStatus.CANCELLED, seconds=2)
+    waiting.until(lambda: not sluice.held([job.id]))
 
 
 @pytest.mark.parametrize("fields", [{}, STREAMED], ids=["plain", "streamed"])
@@ -65,8 +64,8 @@ def test_a_client_that_leaves_while_its_job_runs_cancels_it(
     connection = api.connect(CHAT, factories.make_chat(**fields))
     claimed = hand.claim()
     connection.close()
-    wait_until(lambda: status_of(claimed) == JobStatus.CANCELLED, seconds=2)
-    wait_until(lambda: sluice.renew([claimed.token], lease_seconds=30).cancelled == {claimed.token})
+    waiting.until(lambda: status_of(claimed) == JobStatus.CANCELLED, seconds=2)
+    waiting.until(lambda: sluice.renew([claimed.token], lease_seconds=30).cancelled == {claimed.token})
 
 
 def test_a_client_that_leaves_in_mid_stream_cancels_its_job(api: Api, hand: Hand) -> None:
@@ -75,7 +74,7 @@ def test_a_client_that_leaves_in_mid_stream_cancels_its_job(api: Api, hand: Hand
     hand.say(claimed, b"data: {}\n\n")
     read_until(connection, b"data: {}")
     connection.close()
-    wait_until(lambda: status_of(claimed) == JobStatus.CANCELLED, seconds=2)
+    waiting.until(lambda: status_of(claimed) == JobStatus.CANCELLED, seconds=2)
     assert not hand.say(claimed, b"data: {}\n\n")
 
 
@@ -86,13 +85,13 @@ def test_a_client_that_stops_reading_and_leaves_cancels_its_job(api: Api, hand: 
         hand.say(claimed, b"data: " + b"a" * 250_000 + b"\n\n")
     read_until(connection, b"data: ")
     connection.close()
-    wait_until(lambda: status_of(claimed) == JobStatus.CANCELLED, seconds=2)
+    waiting.until(lambda: status_of(claimed) == JobStatus.CANCELLED, seconds=2)
 
 
 def test_a_client_that_leaves_while_its_job_is_submitted_cancels_it(
     api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    submit, has_left = submission.submit, []
+    submit, has_left = submission.submit, list[bool]()
 
     def submit_late(**words: Any) -> Job:
         connection.close()
@@ -101,9 +100,9 @@ def test_a_client_that_leaves_while_its_job_is_submitted_cancels_it(
 
     monkeypatch.setattr(submission, "submit", submit_late)
     connection = api.connect(CHAT, factories.make_chat())
-    wait_until(lambda: bool(has_left))
+    waiting.until(lambda: bool(has_left))
     job = the_job()
-    wait_until(lambda: Job.objects.get(id=job.id).status == JobStatus.CANCELLED, seconds=2)
+    waiting.until(lambda: Job.objects.get(id=job.id).status == JobStatus.CANCELLED, seconds=2)
 
 
 def test_a_client_that_leaves_with_the_last_event_does_not_cancel(api: Api, hand: Hand) -> None:
@@ -114,9 +113,9 @@ def test_a_client_that_leaves_with_the_last_event_does_not_cancel(api: Api, hand
     connection.close()
     # A second client's cancel is done after the first one's would have been.
     other = api.connect(CHAT, factories.make_chat())
-    wait_until(lambda: Job.objects.count() == 2)
+    waiting.until(lambda: Job.objects.count() == 2)
     other.close()
-    wait_until(lambda: Job.objects.filter(status=JobStatus.CANCELLED).exists())
+    waiting.until(lambda: Job.objects.filter(status=JobStatus.CANCELLED).exists())
     assert status_of(claimed) == JobStatus.RUNNING
     hand.succeed(claimed, {"choices": []})
     assert status_of(claimed) == JobStatus.SUCCEEDED

@@ -13,8 +13,8 @@ from inference import results
 from inference.broker import Broker
 from inference.models import Job
 from inference.states import FailureReason
-from tests import factories
-from tests.integration.api_server import Api, Hand, forget_everything, wait_until
+from tests import factories, waiting
+from tests.integration.api_server import Api, Hand, forget_everything
 
 pytest_plugins = ["tests.integration.api_fixtures"]
 
@@ -75,7 +75,7 @@ class Listener:
         return [seen.what for seen in self.seen]
 
     def wait_for(self, what: str) -> None:
-        wait_until(lambda: what in self.whats)
+        waiting.until(lambda: what in self.whats)
 
     def finish(self) -> list[str]:
         self._thread.join(timeout=10)

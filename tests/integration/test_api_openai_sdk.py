@@ -2,13 +2,14 @@
 
 import uuid
 from collections.abc import Iterator
+from typing import Any
 
 import openai
 import pytest
 
 from inference.models import ApiKey, Job, QueueCap
-from tests import factories
-from tests.integration.api_server import Api, wait_until
+from tests import factories, waiting
+from tests.integration.api_server import Api
 
 pytest_plugins = ["tests.integration.api_fixtures"]
 
@@ -34,12 +35,12 @@ def test_a_chat_is_answered(sdk: openai.OpenAI, echo: None) -> None:
     [("auto", "standard", "default"), ("priority", "realtime", "priority"), ("flex", "bulk", "flex")],
 )
 def test_the_service_tier_picks_the_tier_and_is_echoed(
-    sdk: openai.OpenAI, echo: None, asked: str, tier: str, told: str
+    sdk: openai.OpenAI, echo: None, asked: Any, tier: str, told: str
 ) -> None:
     raw = sdk.chat.completions.with_raw_response.create(
         model=factories.MODEL,
         messages=HELLO,
-        service_tier=asked,  # type: ignore[arg-type]
+        service_tier=asked,
     )
     assert raw.parse().service_tier == told
     assert raw.headers["x-sluice-tier"] == tier
@@ -82,7 +83,7 @@ def test_a_revoked_key_is_refused_within_a_second(sdk: openai.OpenAI, api: Api) 
     def is_refused() -> bool:
         return api.get("/v1/models").status_code == 401
 
-    wait_until(is_refused, seconds=1.5)
+    waiting.until(is_refused, seconds=1.5)
 
 
 def test_an_unknown_model_is_not_found(sdk: openai.OpenAI) -> None:
@@ -98,7 +99,7 @@ def test_too_long_a_prompt_is_a_bad_request_that_names_the_limit(sdk: openai.Ope
     with pytest.raises(openai.BadRequestError) as caught:
         sdk.chat.completions.create(model=factories.MODEL, messages=[{"role": "user", "content": "word " * 9000}])
     assert "8192" in caught.value.message
-    assert "9001" in caught.value.message
+    assert "9002" in caught.value.message
 
 
 def test_a_full_queue_is_a_rate_limit_error_that_says_when_to_come_back(sdk: openai.OpenAI) -> None:

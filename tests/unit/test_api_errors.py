@@ -1,6 +1,7 @@
 """Every error has one form, and a status that says whose problem it is."""
 
 import logging
+from typing import Any
 
 import django.db
 import orjson
@@ -82,7 +83,7 @@ def test_what_nobody_expected_is_logged_and_told_to_nobody(caplog: pytest.LogCap
         (["bad"], "body"),
     ],
 )
-def test_a_serializers_complaint_names_the_field(detail: object, param: str) -> None:
+def test_a_serializers_complaint_names_the_field(detail: Any, param: str) -> None:
     error = api_errors.translate(drf.ValidationError(detail))
     assert (error.status, error.param) == (400, param)
     assert error.message.startswith(f"{param}: ")

@@ -27,7 +27,7 @@ async def test_what_work_raises_reaches_the_caller() -> None:
 
 
 async def test_work_that_has_not_begun_is_dropped_with_its_caller() -> None:
-    gate, done = threading.Event(), []
+    gate, done = threading.Event(), list[int]()
     busy = [asyncio.create_task(executor.run(gate.wait)) for _ in range(executor.THREADS)]
     waiting = asyncio.create_task(executor.run(done.append, 1))
     await asyncio.sleep(0)

@@ -117,11 +117,6 @@ def answer(job: Job) -> str:
     raise AssertionError(job.status)
 
 
-def submit_detached(caller: Caller, endpoint: Endpoint, body: Mapping[str, Any]) -> Job:
-    """Submit a job that nobody waits for."""
-    return submission.submit(caller=caller, endpoint=endpoint, body=body)
-
-
 def new_job_id() -> uuid.UUID:
     """Return an id for a job to be: made before the job, so that its events can be listened for."""
     return uuid_utils.compat.uuid7()

@@ -7,11 +7,11 @@ import orjson
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 
-from inference import errors, results, snapshot
+from inference import errors, results, snapshot, submission
 from inference.api import authentication, bodies, executor, serializers, sse
 from inference.api.handler import JOB_ID_HEADER, ApiRequest
 from inference.api.v1 import streams
-from inference.api.v1.calls import Call, answer, new_job_id, submit_detached
+from inference.api.v1.calls import Call, answer, new_job_id
 from inference.broker.types import CHUNK
 from inference.models import Job
 from inference.states import Endpoint
@@ -70,13 +70,19 @@ async def _detached(
     request: ApiRequest, caller: Caller, endpoint: Endpoint, body: Mapping[str, Any]
 ) -> HttpResponse:
     """`Prefer: respond-async`: the job outlives the connection, and is answered with itself."""
-    job = await executor.run(submit_detached, caller, endpoint, body)
+    shown = await executor.run(_submit_detached, request, caller, endpoint, body)
     request.answer_headers |= {
-        JOB_ID_HEADER: str(job.id),
-        TIER_HEADER: job.tier_id,
+        JOB_ID_HEADER: str(shown["id"]),
+        TIER_HEADER: shown["tier"],
         "Preference-Applied": "respond-async",
     }
-    return _json(serializers.job(job, request), status=202)
+    return _json(shown, status=202)
+
+
+def _submit_detached(
+    request: ApiRequest, caller: Caller, endpoint: Endpoint, body: Mapping[str, Any]
+) -> dict[str, Any]:
+    return serializers.job(submission.submit(caller=caller, endpoint=endpoint, body=body), request)
 
 
 def _answer(job: Job, service_tier: str) -> HttpResponse:
