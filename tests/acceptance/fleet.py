@@ -27,16 +27,10 @@ class WorkerProcess:
     name: str
     process: subprocess.Popen[bytes]
 
-    def row(self) -> dict[str, Any] | None:
-        """What the registry says of this run of it; None before its first report."""
-        with self.stack.client() as client:
-            rows = client.get("/api/v1/workers/").raise_for_status().json()
-        return next((row for row in rows if row["name"].partition("@")[0] == self.name), None)
-
     def is_in(self, *states: str) -> bool:
-        """Whether the registry says that it is in one of `states`."""
-        row = self.row()
-        return bool(row) and row["state"] in states and not row["stale"]
+        """Whether the registry says that it is in one of `states`; not before its first report."""
+        row = registry(self.stack).get(self.name)
+        return row is not None and row["state"] in states and not row["stale"]
 
     def wait_for(self, *states: str) -> None:
         eventually(lambda: self.is_in(*states), seconds=START_SECONDS, what=f"{self.name} is {states}")
@@ -56,6 +50,13 @@ class WorkerProcess:
 
     def kill(self, signum: int = signal.SIGKILL) -> None:
         self.process.send_signal(signum)
+
+
+def registry(stack: Stack) -> dict[str, dict[str, Any]]:
+    """What the workers last reported, by their names without the host."""
+    with stack.client() as client:
+        rows = client.get("/api/v1/workers/").raise_for_status().json()
+    return {row["name"].partition("@")[0]: row for row in rows}
 
 
 def engine_gauge(stack: Stack, worker: str, name: str) -> int:
