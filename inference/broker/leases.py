@@ -75,7 +75,6 @@ class LeaseVerbs(base.Verbs):
             claimed.expected_tokens,
             repr(claimed.estimate),
             claimed.arrival_ms,
-            claimed.claimed_ms,
             claimed.mailbox,
             int(claimed.streamed),
             claimed.body,

@@ -12,7 +12,7 @@ local PLAIN = 11 + 3 * tier_count    -- where the queues' names begin
 
 local function take(id, entry, body)
   local claim = string.sub(ARGV[7], (#out - 1) * 16 + 1, #out * 16)
-  lease(id, entry.queue, claim, worker, int(now), until_ms)
+  lease(id, entry.queue, claim, worker, until_ms)
   out[#out + 1] = { id, claim, entry.queue, entry.tenant, entry.prompt, entry.expected, entry.estimate, entry.arrival,
     entry.mailbox, entry.streamed, body }
 end
@@ -102,8 +102,7 @@ local function take_job(t)
   if need > kv then return nil end
   kv = kv - need
   local pass, estimate = pass_of(t.group, t.tenant), tonumber(entry.estimate)
-  t.last_pass = pass
-  set_pass(t.group, t.tenant, pass + estimate / weight_of(t.tenant))
+  set_pass(t.group, t.tenant, pass + estimate / weight_of(t.tenant), '', pass)
   dequeue(id, entry)
   take(id, entry, '')
   refresh(t, t.tenant)
@@ -117,7 +116,7 @@ local function take_jobs(tiers)
     local t = smallest(tiers)
     local estimate = t and take_job(t)
     if not estimate then return last end
-    last = t.pass
+    last, t.is_charged = t.pass, true
     t.pass = t.pass + estimate / t.weight
     if #out <= most then find_tenant(t) end
   end
@@ -130,8 +129,7 @@ local function take_and_charge(tiers)
   if tier_count > 1 then place_tiers(tiers, key) end
   local last = take_jobs(tiers)
   for _, t in ipairs(tiers) do
-    if t.last_pass then call('HSET', P .. 'pass:' .. t.group, '', t.last_pass) end
-    if t.last_pass and tier_count > 1 then call('HSET', key, t.tier, t.pass, '', last) end
+    if t.is_charged and tier_count > 1 then call('HSET', key, t.tier, t.pass, '', last) end
   end
 end
 

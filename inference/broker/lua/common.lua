@@ -2,8 +2,8 @@
 --
 --   queues          hash  job queue -> model, tier, length (one a line)    plain  set  other queues
 --   e:ID            hash  an entry: q queue, t tenant, p prompt tokens, x expected tokens, e estimate, a arrival,
---                         m mailbox, s streamed, b body; if leased c claim, w worker, l claimed at,
---                         o has sent output, z cancelled
+--                         m mailbox, s streamed, b body; if leased c claim, w worker, o has sent output,
+--                         z cancelled
 --   a:QUEUE         zset  waiting id -> arrival ms               l:QUEUE  zset  leased id -> end of the lease ms
 --   r:QUEUE         zset  reserved id -> end of the reservation  tokens   hash  queue -> prompt + expected waiting
 --   o:GROUP:LENGTH:TENANT  zset  waiting id -> arrival + sjf_weight * estimate       GROUP is MODEL:TIER
@@ -70,8 +70,8 @@ local function pass_of(group, tenant)
   return passes_read[field]
 end
 
-local function set_pass(group, tenant, pass)
-  call('HSET', P .. 'pass:' .. group, tenant, pass)
+local function set_pass(group, tenant, pass, ...)
+  call('HSET', P .. 'pass:' .. group, tenant, pass, ...)
   passes_read[group .. ':' .. tenant] = pass
 end
 
@@ -215,8 +215,8 @@ local function dequeue(id, entry)
   end
 end
 
-local function lease(id, queue, claim, worker, now, until_ms)
-  call('HSET', P .. 'e:' .. id, 'c', claim, 'w', worker, 'l', now)
+local function lease(id, queue, claim, worker, until_ms)
+  call('HSET', P .. 'e:' .. id, 'c', claim, 'w', worker)
   call('ZADD', P .. 'l:' .. queue, until_ms, id)
 end
 

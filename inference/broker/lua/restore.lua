@@ -1,16 +1,16 @@
 -- queue, model, tier, length, id, claim, worker, lease ms, tenant, prompt tokens, expected tokens, estimate, arrival,
--- claimed at, mailbox, streamed, body  ->  1 if the lease is ours
+-- mailbox, streamed, body  ->  1 if the lease is ours
 local queue, id, claim, worker = ARGV[2], ARGV[6], ARGV[7], ARGV[8]
 local until_ms, entry = now_ms() + tonumber(ARGV[9]), read(id)
 if entry and entry.claim ~= claim then return 0 end
-if not entry and ARGV[18] ~= '' then
+if not entry and ARGV[17] ~= '' then
   call('SADD', P .. 'plain', queue)
-  call('HSET', P .. 'e:' .. id, 'q', queue, 'a', ARGV[14], 'b', ARGV[18])
+  call('HSET', P .. 'e:' .. id, 'q', queue, 'a', ARGV[14], 'b', ARGV[17])
 elseif not entry then
   register(queue, ARGV[3], ARGV[4], ARGV[5])
   call('HSET', P .. 'e:' .. id, 'q', queue, 't', ARGV[10], 'p', ARGV[11], 'x', ARGV[12], 'e', ARGV[13], 'a', ARGV[14])
-  if ARGV[16] ~= '' then call('HSET', P .. 'e:' .. id, 'm', ARGV[16]) end
-  if ARGV[17] == '1' then call('HSET', P .. 'e:' .. id, 's', '1') end
+  if ARGV[15] ~= '' then call('HSET', P .. 'e:' .. id, 'm', ARGV[15]) end
+  if ARGV[16] == '1' then call('HSET', P .. 'e:' .. id, 's', '1') end
 end
-lease(id, queue, claim, worker, ARGV[15], until_ms)
+lease(id, queue, claim, worker, until_ms)
 return 1
