@@ -1,6 +1,7 @@
 """ASGI entry point: the API on its lean handler, everything else on Django's."""
 
 import os
+import resource
 import warnings
 from typing import Any, Final
 
@@ -18,6 +19,18 @@ from inference.api.handler import ApiHandler  # noqa: E402
 api = ApiHandler()
 
 API_PATHS: Final = ("/v1/", "/api/")
+OPEN_FILES: Final = 65_536
+
+
+def allow_many_connections() -> None:
+    """Raise this process's limit on open files as far as it may: the usual 1,024 is less than its streams."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = OPEN_FILES if hard == resource.RLIM_INFINITY else min(OPEN_FILES, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+
+allow_many_connections()
 
 
 async def application(scope: dict[str, Any], receive: Any, send: Any) -> None:
