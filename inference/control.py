@@ -6,6 +6,8 @@ from typing import Final
 
 import celery
 
+from inference import broker
+
 logger = logging.getLogger(__name__)
 
 TERMINATE: Final = "terminate"
@@ -19,6 +21,7 @@ def abort(job_id: uuid.UUID, claim_id: uuid.UUID | None) -> None:
     """
     task_id = str(job_id) if claim_id is None else f"{job_id}:{claim_id}"
     try:
+        broker.get_broker().ping()  # fails at once; the broadcast would hold up the caller for seconds
         celery.current_app.control.broadcast(TERMINATE, arguments={"task_id": task_id})
     except Exception:  # whatever a broker connection raises, the cancel itself is done
         logger.warning(

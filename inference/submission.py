@@ -159,6 +159,5 @@ def _tell_cancelled(applied: lifecycle.Applied) -> None:
     except broker.BrokerAway:
         extra = {"action": "cancel_not_told", "job_id": applied.job_id}
         logger.warning("Cancel not told to the broker, the reconciler will", exc_info=True, extra=extra)
-        return  # a broadcast goes through the same Redis, and would hold the caller up for seconds
     if applied.claim_id is not None:
         control.abort(applied.job_id, applied.claim_id)
