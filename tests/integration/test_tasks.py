@@ -51,7 +51,7 @@ def test_the_tasks_do_what_they_are_called(sluice: Broker) -> None:
     assert list(Worker.objects.values_list("name", flat=True)) == ["worker-1"]
 
 
-def test_an_abort_is_broadcast_by_job_and_claim(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_abort_is_broadcast_by_job_and_claim(sluice: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
     sent: list[tuple[str, dict[str, object]]] = []
     monkeypatch.setattr(
         type(current_app.control), "broadcast", lambda _, command, **kwargs: sent.append((command, kwargs))
@@ -65,7 +65,7 @@ def test_an_abort_is_broadcast_by_job_and_claim(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_an_abort_that_cannot_be_sent_is_only_logged(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    sluice: Broker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def away(*args: object, **kwargs: object) -> None:
         raise OSError("gone")
