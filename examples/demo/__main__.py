@@ -18,6 +18,8 @@ from examples.demo.client import Call
 from examples.demo.stack import Access, StackFailed
 
 STATE_DIR: Final = stack.ROOT / ".sluice" / "demo"
+SPACING_SECONDS: Final = 0.02
+"""Between two prompts, so that they arrive in the file's order, mixed over tiers."""
 NARROW: Final = 130
 """Columns that the tables need; a narrower pipe (not terminal) is taken to be this wide."""
 
@@ -75,6 +77,7 @@ async def _send_all(
         async with asyncio.TaskGroup() as group:
             for call in calls:
                 group.create_task(_one(http, call, console))
+                await asyncio.sleep(SPACING_SECONDS)
     watcher.cancel()
     with contextlib.suppress(asyncio.CancelledError):
         await watcher
