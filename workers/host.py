@@ -77,6 +77,8 @@ class EngineHost:
                 self._call(self._close()).result(timeout=2 * RELEASE_SECONDS)
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join(timeout=RELEASE_SECONDS)
+        if not self._thread.is_alive():
+            self._loop.close()
 
     # Jobs
 

@@ -4,7 +4,9 @@ Two threads, neither of them the hub's, which may be stalled: one renews, and ta
 restores, and may wait for the database. Both run in every worker, whatever its pool.
 """
 
+import contextlib
 import logging
+import queue
 import threading
 import time
 from collections.abc import Iterable
@@ -76,8 +78,9 @@ class Keeper:
         self._lease_seconds: float = settings.LEASE_SECONDS
         # A pool of connections of its own: nothing else can use them up.
         self._broker = broker.Broker(broker.connect(settings.REDIS_URL), prefix=settings.BROKER_PREFIX)
-        self._lost: set[Token] = set()
-        self._lost_news = threading.Event()
+        self._lost: queue.SimpleQueue[frozenset[Token]] = queue.SimpleQueue()
+        self._doubted: set[Token] = set()
+        """Lost at the last look. The first look may have met a claim between its end and our hearing of it."""
 
     def start(self) -> None:
         """Start renewing and reaping."""
@@ -102,32 +105,45 @@ class Keeper:
         for token in renewal.cancelled:
             self._abort(token, Abort.CANCELLED)
         if renewal.lost:
-            self._lost |= renewal.lost
-            self._lost_news.set()
+            self._lost.put(renewal.lost)
 
     def _rescue_always(self) -> None:
         while True:
-            self._lost_news.wait(min(1.0, self._lease_seconds / RENEWALS_PER_LEASE))
-            self._lost_news.clear()
             try:
-                lost, self._lost = self._lost, set()
-                self.restore(lost)
+                self._restore_lost(wait_seconds=min(1.0, self._lease_seconds / RENEWALS_PER_LEASE))
                 maintenance.reap()
             except (Error, broker.BrokerAway) as error:
                 connection.close()
                 logger.warning("leases could not be looked after: %s", error, extra={"action": "reap_failed"})
 
+    def _restore_lost(self, *, wait_seconds: float) -> None:
+        with contextlib.suppress(queue.Empty):
+            self.restore(self._lost.get(timeout=wait_seconds))
+
     def restore(self, lost: Iterable[Token]) -> None:
         """Write leases anew that Redis forgot; end what is another's. Raises django.db.Error, BrokerAway."""
         claims = [claimed for token in lost if (claimed := HELD.get(token))]
-        ours = _still_ours([claimed for claimed in claims if not claimed.body])
+        ours = _still_ours(claims)
+        doubted, self._doubted = self._doubted, set()
         for claimed in claims:
-            is_ours = bool(claimed.body) or claimed.token in ours
-            if is_ours and self._broker.restore(claimed, worker=self._worker, lease_seconds=self._lease_seconds):
-                logger.warning("a lost lease was restored", extra={"action": "lease_restored", **_ids(claimed)})
-            elif HELD.get(claimed.token):  # not settled meanwhile
-                logger.warning("a lease was lost", extra={"action": "lease_lost", **_ids(claimed)})
-                self._abort(claimed.token, Abort.LOST)
+            is_certain = claimed.token in doubted
+            if claimed.token in ours or (claimed.body and is_certain):
+                self._restore(claimed)
+            elif is_certain:
+                self._give_up(claimed)
+            else:
+                self._doubted.add(claimed.token)
+
+    def _restore(self, claimed: Claimed) -> None:
+        if self._broker.restore(claimed, worker=self._worker, lease_seconds=self._lease_seconds):
+            logger.warning("a lost lease was restored", extra={"action": "lease_restored", **_ids(claimed)})
+        else:
+            self._give_up(claimed)
+
+    def _give_up(self, claimed: Claimed) -> None:
+        if HELD.get(claimed.token):
+            logger.warning("a lease was lost", extra={"action": "lease_lost", **_ids(claimed)})
+            self._abort(claimed.token, Abort.LOST)
 
     def _abort(self, token: Token, why: Abort) -> None:
         if isinstance(self._pool, EnginePool):
@@ -136,9 +152,8 @@ class Keeper:
 
 def _still_ours(claims: list[Claimed]) -> set[Token]:
     """Those whose row still names their claim, or does not name one yet."""
-    if not claims:
-        return set()
-    rows = Job.objects.filter(id__in=[claimed.token.job_id for claimed in claims])
+    ids = [claimed.token.job_id for claimed in claims if not claimed.body]
+    rows = Job.objects.filter(id__in=ids)
     named = {job_id: (status, claim) for job_id, status, claim in rows.values_list("id", "status", "claim_id")}
     return {
         claimed.token
