@@ -8,6 +8,8 @@ import pytest
 
 from inference.api import executor
 
+pytestmark = pytest.mark.usefixtures("database")  # the pool looks after its connections, others' too
+
 
 async def test_work_runs_in_a_bounded_number_of_threads() -> None:
     def work() -> str:
