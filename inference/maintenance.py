@@ -18,8 +18,9 @@ logger = logging.getLogger(__name__)
 CHUNK: Final = 500
 """Rows in one statement and one transaction."""
 CHUNKS_PER_RUN: Final = 20
-LOCK_SECONDS: Final = 30.0
-"""Longest that a run which died keeps others out."""
+LOCK_SECONDS: Final = 3.0
+"""Longest that a run which died keeps others out. One that takes longer may be joined by another: each change is
+conditional on the row and the claim."""
 
 
 def reap() -> int:
@@ -29,13 +30,12 @@ def reap() -> int:
     """
     count = 0
     with only_one("reap") as is_ours:
-        while is_ours and (due := _due()) and count < CHUNK * CHUNKS_PER_RUN:
-            _reap_jobs([lease.token for lease in due if not lease.is_task])
-            for lease in due:
-                if lease.is_task:
-                    broker.get_broker().release(lease.token)
+        for _ in range(CHUNKS_PER_RUN if is_ours else 0):
+            due = _due()
+            _reap(due)
             count += len(due)
-            logger.warning("Leases ran out", extra={"action": "reaped", "count": len(due)})
+            if len(due) < CHUNK:
+                break
     return count
 
 
@@ -67,9 +67,7 @@ def settle(applied: Sequence[lifecycle.Applied], tokens: Sequence[broker.Token])
     for answer, token in zip(applied, tokens, strict=True):
         if answer.status is JobStatus.QUEUED:
             ours.release(token)
-        elif answer.status is JobStatus.RUNNING:  # under another claim: this lease is a leftover
-            ours.discard([token.job_id])
-        else:
+        else:  # it ended, or runs under another claim: this lease is a leftover
             ours.ack(token, status=str(answer.status or JobStatus.CANCELLED))
 
 
@@ -84,10 +82,15 @@ def _due() -> list[broker.DueLease]:
     return broker.get_broker().due(lease_seconds=settings.LEASE_SECONDS, limit=CHUNK)
 
 
-def _reap_jobs(tokens: Sequence[broker.Token]) -> None:
-    if tokens:
-        applied = lifecycle.apply([lifecycle.Release(token, ReleaseReason.LEASE_EXPIRED) for token in tokens])
-        settle(applied, tokens)
+def _reap(due: Sequence[broker.DueLease]) -> None:
+    if not due:
+        return
+    logger.warning("Leases ran out", extra={"action": "reaped", "count": len(due)})
+    for lease in due:
+        if lease.is_task:
+            broker.get_broker().release(lease.token)
+    tokens = [lease.token for lease in due if not lease.is_task]
+    settle(lifecycle.apply([lifecycle.Release(t, ReleaseReason.LEASE_EXPIRED) for t in tokens]), tokens)
 
 
 def _overdue(model: str, ready_since: datetime, now: datetime) -> QuerySet[Job]:

@@ -53,6 +53,8 @@ def apply(changes: Sequence[Change], *, now: datetime | None = None) -> list[App
 
     The answers are in the order of the changes. Raises django.db.Error, with nothing applied.
     """
+    if not changes:
+        return []
     now = now or timezone.now()
     with transaction.atomic():
         known = _lock({change.job_id for change in changes})

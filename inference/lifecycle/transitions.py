@@ -92,7 +92,7 @@ def _succeed(row: Row, change: Succeed, terms: Terms) -> Step | None:
         first_token_at=change.first_token_at,
         prompt_tokens=row.prompt_tokens if change.prompt_tokens is None else change.prompt_tokens,
         output_tokens=change.output_tokens,
-        finish_reason=change.finish_reason,
+        finish_reason=change.finish_reason[:32],
         result=change.result,
     )
     return Step(done, JobEventKind.SUCCEEDED)
