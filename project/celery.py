@@ -2,9 +2,11 @@
 
 import importlib
 import os
+import warnings
 from typing import Any, Final
 
 from celery import Celery, signals
+from celery.exceptions import CPendingDeprecationWarning
 from kombu.transport import TRANSPORT_ALIASES
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "project.settings")
@@ -25,6 +27,7 @@ app.steps["consumer"].update({"workers.leases:LeaseKeeper", "workers.drain:Drain
 
 
 @signals.worker_init.connect
-def load_controls(**_: Any) -> None:
-    """Put our remote control commands in the place of Celery's."""
+def prepare_worker(**_: Any) -> None:
+    """Put our remote control commands in the place of Celery's, and spare the log a paragraph per reconnect."""
     importlib.import_module("workers.controls")
+    warnings.filterwarnings("ignore", message="\nIn Celery 5.1", category=CPendingDeprecationWarning)

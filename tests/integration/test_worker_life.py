@@ -1,6 +1,9 @@
 """A worker process from start to stop: claims only when ready, drains, gives back, follows the tables."""
 
+import contextlib
 import signal
+import threading
+from collections.abc import Iterator
 from typing import Any
 from uuid import UUID
 
@@ -103,6 +106,32 @@ def test_a_second_signal_gives_everything_back_at_once_at_no_cost_of_an_attempt(
     assert events(ids, JobEventKind.RELEASED) == 3
 
 
+@contextlib.contextmanager
+def listening(fleet: Fleet) -> Iterator[list[dict[str, Any]]]:
+    """Hear what Flower would, in a thread."""
+    heard: list[dict[str, Any]] = []
+    with fleet.celery.connection_for_read() as connection:
+        receiver: Any = fleet.celery.events.Receiver(connection, handlers={"*": heard.append})
+        thread = threading.Thread(target=receiver.capture, kwargs={"limit": None, "wakeup": False})
+        thread.start()
+        yield heard
+        receiver.should_stop = True
+        thread.join()
+
+
+def test_flower_hears_of_jobs_and_of_the_engines_state_and_never_of_a_prompt(fleet: Fleet, sluice: Broker) -> None:
+    with listening(fleet) as heard:
+        worker = fleet.ready()
+        [job_id] = submit(1, content="a secret prompt")
+        until(lambda: any(event["type"] == "task-succeeded" for event in heard))
+        until(lambda: any(event.get("engine_state") == "ready" for event in heard))
+    kinds = [event["type"] for event in heard if event.get("uuid", "").startswith(str(job_id))]
+    assert kinds == ["task-received", "task-started", "task-succeeded"]
+    assert {event["hostname"] for event in heard} == {worker.name}
+    assert "secret" not in str(heard)
+    assert ask(fleet, "active") == ask(fleet, "reserved") == {worker.name: []}
+
+
 def test_a_new_tier_is_served_without_a_restart(fleet: Fleet, sluice: Broker) -> None:
     fleet.ready()
     Tier.objects.create(name="gold", weight=1000)
@@ -128,7 +157,7 @@ def test_the_control_worker_runs_tasks_with_stock_celery_and_drains(fleet: Fleet
     [stats] = until(lambda: [s for s in sluice.stats(["control"]) if s.jobs == s.leases == 0])
     assert stats.jobs == 0
     assert ask(fleet, "stats")[control.name]["pool"]["max-concurrency"] == 2
-    control.signal(signal.SIGTERM)
+    assert ask(fleet, "shutdown")[control.name] == {"ok": "draining"}
     assert control.ends() == 0
 
 
