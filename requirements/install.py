@@ -110,17 +110,20 @@ class Progress:
     def __init__(self, total: int) -> None:
         self._total = total
         self._seen = 0
+        self._package = ""
         self._said_at = time.monotonic()
 
     def note(self, line: str) -> None:
         """Count one line of pip's; say something now and then."""
         if line.startswith(("Collecting ", "Requirement already satisfied: ")):
             self._seen += 1
+            self._package = line.removeprefix("Collecting ").split(" (")[0].strip()
         if line.startswith("Installing collected packages"):
             say("    downloaded; unpacking (about a minute)")
+            self._package = "unpacking"
         elif time.monotonic() - self._said_at > HEARTBEAT_SECONDS:
             self._said_at = time.monotonic()
-            say(f"    {self._seen} of {self._total}: {' '.join(line.split()[:2])}")
+            say(f"    {self._seen} of {self._total}: {self._package}")
 
 
 def run_quietly(command: list[str]) -> bool:
