@@ -9,6 +9,7 @@ from inference.routing import CONTROL_QUEUE
 broker_url = settings.REDIS_URL
 broker_transport_options = {"global_keyprefix": settings.BROKER_PREFIX}
 broker_connection_retry_on_startup = True
+broker_connection_max_retries = None  # a worker outlives any outage of Redis: its jobs are on record
 task_ignore_result = True  # results are rows
 task_acks_late = True
 task_default_queue = CONTROL_QUEUE

@@ -70,10 +70,11 @@ class Relay:
         if self._writer:
             done, _ = await asyncio.wait([self._writer], timeout=LAST_FLUSH_SECONDS)
             if not done:
-                logger.warning(
-                    "the end of a stream was not passed on",
-                    extra={"action": "stream_cut", "job_id": self._token.job_id},
-                )
+                logger.warning("the end of a stream was lost", extra={"action": "stream_cut", **self._ids})
+
+    @property
+    def _ids(self) -> dict[str, object]:
+        return {"job_id": self._token.job_id, "claim_id": self._token.claim_id}
 
     async def _write(self) -> None:
         while True:
@@ -97,7 +98,8 @@ class Relay:
                     break
                 is_ours = await self._streams.append(self._token, chunks, kind=kind)
             except broker.BrokerAway as error:
-                logger.warning("output could not be passed on: %s", error, extra={"action": "append_retried"})
+                if not is_retry:  # once an outage: there are as many of these as streams
+                    logger.warning("output waits: %s", error, extra={"action": "append_retried", **self._ids})
                 is_retry = True
                 await asyncio.sleep(wait_seconds)
                 wait_seconds = min(2 * wait_seconds, BACKOFF_SECONDS[1])
