@@ -11,6 +11,8 @@ ARGS ?=
 BIN := .venv/bin
 MANAGE := $(BIN)/python manage.py
 
+# Recipes that run for long begin with exec: a signal to make must reach the process, not a shell above it.
+
 .DEFAULT_GOAL := help
 .PHONY: help setup run demo test check lint format clean distclean
 
@@ -25,11 +27,11 @@ setup: ## Make .venv, install everything pinned, convert the bundled model; quic
 	@$(MANAGE) fetch_model
 
 run: setup ## Run the whole stack until Ctrl-C (ENGINE=vllm|sim PORT= STATE= WORKERS= READY_FILE=)
-	@$(MANAGE) up --engine $(ENGINE) --port $(PORT) --state "$(STATE)" --workers $(WORKERS) \
+	@exec $(MANAGE) up --engine $(ENGINE) --port $(PORT) --state "$(STATE)" --workers $(WORKERS) \
 		$(if $(READY_FILE),--ready-file "$(READY_FILE)")
 
 demo: setup ## Start the stack on real vLLM, send it real prompts over all tiers, and show what happened
-	@$(BIN)/python -m examples.demo $(ARGS)
+	@exec $(BIN)/python -m examples.demo $(ARGS)
 
 test: setup check ## All checks and all tests, real vLLM included (ARGS="-k name" for some)
 	$(BIN)/pytest $(ARGS)
