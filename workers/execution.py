@@ -99,6 +99,7 @@ class Execution:
         outcome: Outcome | None = None
         applied: lifecycle.Applied | None = started
         if started and started.work:
+            await self._announce()
             outcome = await self._work(started.work)
             applied = await self._finish(outcome)
         if applied and applied.status is JobStatus.CANCELLED and outcome:
@@ -106,6 +107,15 @@ class Execution:
         await self._settle(applied)
         self._note(outcome, time.monotonic() - began)
         return outcome
+
+    async def _announce(self) -> None:
+        """Tell those who follow the job that it runs; they learn it from its output too, should this fail."""
+        if not self.claimed.watched:
+            return
+        try:
+            await self._around.streams.append(self._token, [], kind=JobStatus.RUNNING)
+        except broker.BrokerAway as error:
+            logger.warning("a start was not announced: %s", error, extra=self._context("start_unannounced"))
 
     # The engine
 

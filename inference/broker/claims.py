@@ -90,7 +90,7 @@ def _served(queues: tuple[str, ...]) -> _Served:
 
 
 def _claimed(row: list[Any], now_ms: int) -> Claimed:
-    job_id, claim_id, queue, tenant, prompt, expected, estimate, arrival, mailbox, streamed, body = row
+    job_id, claim_id, queue, tenant, prompt, expected, estimate, arrival, mailbox, streamed, body, watched = row
     return Claimed(
         token=Token(UUID(bytes=job_id), UUID(bytes=claim_id)),
         queue=queue.decode(),
@@ -103,4 +103,5 @@ def _claimed(row: list[Any], now_ms: int) -> Claimed:
         streamed=streamed == b"1",
         body=body,
         mailbox=mailbox.decode(),
+        watched=bool(watched),
     )

@@ -68,6 +68,8 @@ class Claimed:
     body: bytes
     """The whole message of a Celery task that is not a job; empty for a job."""
     mailbox: str = ""
+    watched: bool = False
+    """Somebody follows the job's states, so that its start is worth an event."""
 
     @property
     def kv_tokens(self) -> int:

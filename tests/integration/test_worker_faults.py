@@ -7,7 +7,7 @@ import time
 import pytest
 import redis
 
-from inference import submission
+from inference import control, submission
 from inference.broker import INTERRUPTED, Broker
 from inference.models import Job, JobEvent
 from inference.states import JobEventKind, JobStatus, WorkerState
@@ -52,13 +52,15 @@ def test_a_running_job_is_cancelled_by_its_celery_id_and_leaves_the_engine(
     worker_processes.nothing_is_held(sluice)
 
 
-def test_a_cancel_by_the_client_aborts_the_engine_within_a_second(fleet: Fleet, sluice: Broker) -> None:
+def test_a_cancel_that_no_broadcast_tells_of_is_told_by_the_next_renewal(
+    fleet: Fleet, sluice: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(control, "abort", lambda *_: None)
     fleet.ready(sim=SLOW)
     [job_id] = submit(1, output_tokens=2000, streamed=True)
     until(lambda: running([job_id]))
     began = time.monotonic()
     submission.cancel(caller=None, job_id=job_id)
-    # Nothing is broadcast in this process, which has no worker's app: the renewal tells, at a quarter of a lease.
     worker_processes.nothing_is_held(sluice)
     assert time.monotonic() - began < CANCEL_SECONDS
     assert events([job_id], JobEventKind.CANCELLED) == 1
@@ -137,3 +139,11 @@ def test_a_worker_whose_model_cannot_be_served_does_not_start(fleet: Fleet) -> N
     assert worker.ends() != 0
     assert "gpt-9" in worker.log.read_text()
     assert worker.row is None or worker.row.state != WorkerState.READY
+
+
+def test_those_who_follow_a_job_hear_that_it_runs(fleet: Fleet, sluice: Broker) -> None:
+    [job_id] = submit(1, output_tokens=2)
+    sluice.watch(job_id, "reader")
+    fleet.ready()
+    all_are([job_id], JobStatus.SUCCEEDED)
+    until(lambda: [e.kind for e in sluice.stream(job_id)] == [JobStatus.RUNNING, JobStatus.SUCCEEDED])

@@ -1,7 +1,8 @@
 -- most jobs, KV tokens, margin a job, worker, lease ms, claim ids (16 bytes each, one for each job at most),
 -- model, number of tiers, number of plain queues, {tier, weight, its lengths joined by commas}..., plain queues...,
 -- job queues...
--- ->  {now, {id, claim, queue, tenant, prompt, expected, estimate, arrival, mailbox, streamed, body}...}
+-- ->  {now, {id, claim, queue, tenant, prompt, expected, estimate, arrival, mailbox, streamed, body,
+--         watched}...}
 -- The order is that of inference/scheduling.py; tiers come in the order that breaks ties.
 local SET_IDLE_MS, SET_TOUCH_MS = 600000, 60000
 local most, kv, margin, worker = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4]), ARGV[5]
@@ -14,7 +15,7 @@ local function take(id, entry, body)
   local claim = string.sub(ARGV[7], (#out - 1) * 16 + 1, #out * 16)
   lease(id, entry.queue, claim, worker, until_ms)
   out[#out + 1] = { id, claim, entry.queue, entry.tenant, entry.prompt, entry.expected, entry.estimate, entry.arrival,
-    entry.mailbox, entry.streamed, body }
+    entry.mailbox, entry.streamed, body, call('EXISTS', P .. 'w:' .. id) }
 end
 
 local function take_plain(queue)
