@@ -9,11 +9,11 @@ T = TypeVar("T")
 PATIENCE_SECONDS: Final = 10.0
 
 
-def until(fact: Callable[[], T], *, seconds: float = PATIENCE_SECONDS) -> T:
+def until(fact: Callable[[], T], *, seconds: float = PATIENCE_SECONDS, what: str = "") -> T:
     """Ask again and again until the answer is true, and return it. Fails the test when patience ends."""
     ends_at = time.monotonic() + seconds
     while not (answer := fact()):
         if time.monotonic() > ends_at:
-            raise AssertionError(f"not within {seconds} s: {fact}")
-        time.sleep(0.005)
+            raise AssertionError(f"not within {seconds:g} s: {what or fact}")
+        time.sleep(0.01)
     return answer

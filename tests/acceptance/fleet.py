@@ -14,7 +14,8 @@ import psutil
 from django.conf import settings
 
 from tests.acceptance import stacks
-from tests.acceptance.stacks import Stack, eventually
+from tests.acceptance.stacks import Stack
+from tests.waiting import until
 
 START_SECONDS = 60.0
 
@@ -33,7 +34,7 @@ class WorkerProcess:
         return row is not None and row["state"] in states and not row["stale"]
 
     def wait_for(self, *states: str) -> None:
-        eventually(lambda: self.is_in(*states), seconds=START_SECONDS, what=f"{self.name} is {states}")
+        until(lambda: self.is_in(*states), seconds=START_SECONDS, what=f"{self.name} is {states}")
 
     def engine_processes(self) -> list[psutil.Process]:
         """Its shim, and all below it; they outlive `kill -9` of the worker if the shim does not do its work."""
@@ -138,7 +139,7 @@ def wait_until_finished(stack: Stack, ids: list[str], *, seconds: float = 60) ->
                 finished[found["id"]] = found
         return len(finished) == len(ids)
 
-    eventually(all_finished, seconds=seconds, what=f"{len(ids)} jobs are finished")
+    until(all_finished, seconds=seconds, what=f"{len(ids)} jobs are finished")
     return [finished[i] for i in ids]
 
 

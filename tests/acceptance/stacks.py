@@ -8,19 +8,16 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import httpx
 import psutil
 from django.conf import settings
 
 from project.stack import ports
-
-T = TypeVar("T")
 
 MARK: Final = "SLUICE_TEST_MARK"
 """An environment variable that all processes of a stack inherit: what carries it is the stack's."""
@@ -116,15 +113,6 @@ def _inherited(process: psutil.Process, variable: str) -> str | None:
     return None
 
 
-def eventually(fact: Callable[[], T], *, seconds: float, what: str) -> T:
-    """Return the fact once it is true (not empty); fails with `what` after `seconds`."""
-    deadline = time.monotonic() + seconds
-    while not (value := fact()):
-        assert time.monotonic() < deadline, f"not within {seconds:g} s: {what}"
-        time.sleep(0.05)
-    return value
-
-
 def launch(
     folder: Path, *arguments: str, port: int | None = None, env: Mapping[str, str] = NO_ENV
 ) -> tuple[subprocess.Popen[bytes], str]:
@@ -171,7 +159,7 @@ def wait_ready(
         return ready_file.exists()
 
     try:
-        eventually(ready, seconds=seconds, what="the stack is ready")
+        until(ready, seconds=seconds, what="the stack is ready")
     except AssertionError as error:
         raise AssertionError(f"{error}\n{(folder / 'up.log').read_text(errors='replace')[-4000:]}") from None
     return Stack(process, mark, folder, json.loads(ready_file.read_text()))

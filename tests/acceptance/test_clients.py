@@ -9,7 +9,8 @@ import openai
 import pytest
 
 from tests.acceptance import fleet, stacks
-from tests.acceptance.stacks import Stack, eventually
+from tests.acceptance.stacks import Stack
+from tests.waiting import until
 
 pytestmark = pytest.mark.timeout(240)
 
@@ -49,7 +50,7 @@ def test_a_stream_that_its_client_leaves_is_gone_from_the_engine_within_a_second
         job_id = answer.headers["x-sluice-job-id"]
         assert running(slow) == 1
 
-    eventually(lambda: running(slow) == 0, seconds=ENGINE_SECONDS, what="the engine runs nothing")
+    until(lambda: running(slow) == 0, seconds=ENGINE_SECONDS, what="the engine runs nothing")
     assert fleet.job(slow, job_id)["status"] == "cancelled"
 
 
@@ -65,17 +66,17 @@ def test_a_plain_call_that_its_client_leaves_is_gone_from_the_engine_within_a_se
 
     asyncio.run(leave())
 
-    eventually(lambda: running(slow) == 0, seconds=ENGINE_SECONDS, what="the engine runs nothing")
+    until(lambda: running(slow) == 0, seconds=ENGINE_SECONDS, what="the engine runs nothing")
 
 
 def test_a_cancelled_job_is_gone_from_the_engine_within_a_second(slow: Stack) -> None:
     [job_id] = fleet.submit(slow, 1, max_tokens=400)
-    eventually(lambda: running(slow) == 1, seconds=10, what="the engine runs it")
+    until(lambda: running(slow) == 1, seconds=10, what="the engine runs it")
     with slow.client() as client:
         cancelled = client.post(f"/api/v1/jobs/{job_id}/cancel/").raise_for_status().json()
 
     assert cancelled["status"] == "cancelled"
-    eventually(lambda: running(slow) == 0, seconds=ENGINE_SECONDS, what="the engine runs nothing")
+    until(lambda: running(slow) == 0, seconds=ENGINE_SECONDS, what="the engine runs nothing")
     assert [e["kind"] for e in fleet.job(slow, job_id)["history"]] == ["queued", "running", "cancelled"]
 
 

@@ -13,7 +13,8 @@ import pytest
 from inference.states import TERMINAL
 from tests.acceptance import fleet, stacks
 from tests.acceptance.fleet import WorkerProcess
-from tests.acceptance.stacks import Stack, eventually
+from tests.acceptance.stacks import Stack
+from tests.waiting import until
 
 pytestmark = pytest.mark.timeout(240)
 
@@ -47,15 +48,13 @@ def terminal_events(job: dict[str, Any]) -> int:
 
 
 def wait_until_running(stack: Stack, ids: list[str]) -> None:
-    eventually(
-        lambda: all(job["status"] == "running" for job in fleet.jobs(stack, ids)), seconds=30, what="all run"
-    )
+    until(lambda: all(job["status"] == "running" for job in fleet.jobs(stack, ids)), seconds=30, what="all run")
 
 
 def test_kill_9_of_a_worker_loses_nothing_and_leaves_no_engine(bare: Stack) -> None:
     with workers(bare, "victim", "heir") as (victim, _):
         ids = fleet.submit(bare, 50, max_tokens=60)
-        eventually(lambda: victim.running_sequences() > 0, seconds=20, what="the victim works")
+        until(lambda: victim.running_sequences() > 0, seconds=20, what="the victim works")
         held = {job["id"] for job in fleet.jobs(bare, ids) if job["status"] == "running"}
         engine = victim.engine_processes()
         killed_at = datetime.now(UTC)
@@ -119,7 +118,7 @@ def test_a_second_sigterm_gives_running_jobs_back_without_counting_the_attempt(b
 def test_kill_9_of_the_engine_costs_no_attempt_and_the_worker_starts_another(bare: Stack) -> None:
     with workers(bare, "keeper") as (keeper,):
         ids = fleet.submit(bare, 8, max_tokens=60)
-        eventually(lambda: keeper.running_sequences() == 8, seconds=20, what="the engine works")
+        until(lambda: keeper.running_sequences() == 8, seconds=20, what="the engine works")
         keeper.engine().kill()
 
         finished = fleet.wait_until_finished(bare, ids)
@@ -134,5 +133,5 @@ def test_no_lease_and_no_entry_is_left_when_all_is_finished(bare: Stack) -> None
         ids = fleet.submit(bare, 40, tiers=("realtime", "standard", "bulk"))
         fleet.wait_until_finished(bare, ids)
 
-        eventually(lambda: fleet.leases(bare) == 0, seconds=5, what="no leases")
+        until(lambda: fleet.leases(bare) == 0, seconds=5, what="no leases")
         assert fleet.waiting(bare) == 0

@@ -11,7 +11,8 @@ from django.conf import settings
 
 from inference.states import TERMINAL
 from tests.acceptance import fleet, stacks
-from tests.acceptance.stacks import Stack, eventually
+from tests.acceptance.stacks import Stack
+from tests.waiting import until
 
 pytestmark = pytest.mark.timeout(240)
 
@@ -72,7 +73,7 @@ def test_a_worker_whose_engine_cannot_load_ends_with_an_error_and_takes_nothing(
     with stacks.running("--workers", "0") as stack:
         [waiting] = fleet.submit(stack, 1)
         with fleet.worker(stack, "broken", sim="--no-such-option") as worker:
-            eventually(lambda: worker.process.poll() is not None, seconds=90, what="the worker gives up")
+            until(lambda: worker.process.poll() is not None, seconds=90, what="the worker gives up")
 
             assert worker.process.returncode != 0
         job = fleet.job(stack, waiting)

@@ -18,7 +18,8 @@ import pytest
 from django.conf import settings
 
 from tests.acceptance import stacks
-from tests.acceptance.stacks import Stack, eventually
+from tests.acceptance.stacks import Stack
+from tests.waiting import until
 
 pytestmark = pytest.mark.timeout(240)
 
@@ -141,7 +142,7 @@ def test_a_second_stack_runs_beside_the_first(stack: Stack, own_stack: Stack) ->
 def test_a_part_that_dies_comes_back(stack: Stack, part: str) -> None:
     old = stack.pid(part)
     os.kill(old, signal.SIGKILL)
-    eventually(lambda: stack.pid(part) != old, seconds=40, what=f"{part} is ready again")
+    until(lambda: stack.pid(part) != old, seconds=40, what=f"{part} is ready again")
     assert _answers(stack)
 
 
@@ -163,7 +164,7 @@ def test_nothing_is_lost_when_valkey_dies(own_stack: Stack) -> None:
         def is_answered() -> bool:
             return client.post("/v1/chat/completions", json=body).status_code == 200
 
-        eventually(is_answered, seconds=60, what="chat works again")
+        until(is_answered, seconds=60, what="chat works again")
 
 
 @pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGINT])
@@ -187,9 +188,9 @@ def test_a_second_signal_hurries_and_jobs_are_handed_back(own_stack: Stack) -> N
         def is_running() -> bool:
             return bool(client.get(f"/api/v1/jobs/{job['id']}/").json()["status"] == "running")
 
-        eventually(is_running, seconds=20, what="the job runs")
+        until(is_running, seconds=20, what="the job runs")
     own_stack.process.send_signal(signal.SIGINT)
-    eventually(lambda: "action=drain_begun" in own_stack.log(), seconds=20, what="the worker drains")
+    until(lambda: "action=drain_begun" in own_stack.log(), seconds=20, what="the worker drains")
     own_stack.process.send_signal(signal.SIGINT)
     assert own_stack.process.wait(15) == 0, "it waited for the drain"
     assert stacks.alive(everything) == []
@@ -208,7 +209,7 @@ def test_a_killed_stack_leaves_nothing_running(own_stack: Stack) -> None:
     everything = own_stack.processes()
     own_stack.process.kill()
     own_stack.process.wait()
-    eventually(lambda: not stacks.alive(everything), seconds=15, what="all parts are gone")
+    until(lambda: not stacks.alive(everything), seconds=15, what="all parts are gone")
     assert stacks.marked(own_stack.mark) == []
 
 

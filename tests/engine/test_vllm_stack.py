@@ -7,7 +7,8 @@ import openai
 import pytest
 
 from tests.acceptance import fleet, stacks
-from tests.acceptance.stacks import Stack, eventually
+from tests.acceptance.stacks import Stack
+from tests.waiting import until
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(420)]
 
@@ -40,7 +41,7 @@ def ready(loading: tuple[Stack, list[str]]) -> Stack:
             claimed_early.append(leases)
         return bool(worker["state"] == "ready")
 
-    eventually(is_ready, seconds=LOAD_SECONDS, what="vLLM is ready")
+    until(is_ready, seconds=LOAD_SECONDS, what="vLLM is ready")
     assert not claimed_early
     assert {job["status"] for job in fleet.wait_until_finished(stack, ids, seconds=120)} == {"succeeded"}
     return stack
@@ -87,12 +88,12 @@ def test_a_cancel_is_confirmed_by_the_engines_own_gauge(ready: Stack) -> None:
         return fleet.engine_gauge(ready, "vllm", "vllm:num_requests_running")
 
     [job_id] = fleet.submit(ready, 1, max_tokens=2_000)
-    eventually(lambda: running() == 1, seconds=30, what="the engine runs it")
+    until(lambda: running() == 1, seconds=30, what="the engine runs it")
     with ready.client() as client:
         client.post(f"/api/v1/jobs/{job_id}/cancel/").raise_for_status()
 
     # vLLM writes its gauges after each step and every few seconds when idle.
-    eventually(lambda: running() == 0, seconds=15, what="the engine runs nothing")
+    until(lambda: running() == 0, seconds=15, what="the engine runs nothing")
     assert fleet.job(ready, job_id)["status"] == "cancelled"
 
 
@@ -102,7 +103,7 @@ def test_a_client_that_leaves_a_stream_ends_it_in_the_engine(ready: Stack, sdk: 
     ) as stream:
         next(iter(stream))
 
-    eventually(
+    until(
         lambda: fleet.engine_gauge(ready, "vllm", "vllm:num_requests_running") == 0,
         seconds=15,
         what="the engine runs nothing",
