@@ -18,6 +18,7 @@ import psutil
 from django.conf import settings
 
 from project.stack import ports
+from tests.waiting import until
 
 MARK: Final = "SLUICE_TEST_MARK"
 """An environment variable that all processes of a stack inherit: what carries it is the stack's."""
