@@ -3,6 +3,7 @@
 from typing import ClassVar
 
 import uuid_utils.compat
+from django.conf import settings
 from django.core.exceptions import ValidationError
 from django.core.validators import MinValueValidator, RegexValidator
 from django.db import models
@@ -43,20 +44,30 @@ class Tier(models.Model):
     name = models.CharField(max_length=32, primary_key=True, validators=[slug])
     position = models.PositiveSmallIntegerField(default=0, help_text="Order on pages.")
     weight = models.FloatField(
-        default=100, validators=[MinValueValidator(0.001)], help_text="Share of service against other tiers."
+        default=100,
+        validators=[MinValueValidator(0.001)],
+        help_text="Share of service against other tiers.",
     )
     engine_priority = models.SmallIntegerField(default=0, help_text="vLLM's priority: lower goes first.")
     target_wait_seconds = models.FloatField(
         null=True, blank=True, help_text="Objective: jobs should start within this; empty for none."
     )
-    start_deadline_seconds = models.FloatField(default=300, validators=[MinValueValidator(0.1)])
-    sync_start_deadline_seconds = models.FloatField(default=300, validators=[MinValueValidator(0.1)])
-    run_timeout_seconds = models.FloatField(default=600, validators=[MinValueValidator(0.1)])
+    start_deadline_seconds = models.FloatField(
+        default=300, validators=[MinValueValidator(0.1)], help_text="A job not started by then is expired."
+    )
+    sync_start_deadline_seconds = models.FloatField(
+        default=300,
+        validators=[MinValueValidator(0.1)],
+        help_text="The same for a synchronous call, whose client waits.",
+    )
+    run_timeout_seconds = models.FloatField(
+        default=600, validators=[MinValueValidator(0.1)], help_text="A job that runs longer is failed."
+    )
     service_tiers = models.JSONField(
         default=list,
         blank=True,
         validators=[list_of_strings],
-        help_text="OpenAI service_tier values that pick this tier.",
+        help_text='OpenAI service_tier values that pick this tier, as ["flex"]; each value picks one tier.',
     )
 
     class Meta:
@@ -86,7 +97,7 @@ class ServedModel(models.Model):
     """A language model and the options of the engines that run it. Fields marked so need an engine restart."""
 
     name = models.CharField(max_length=96, primary_key=True, validators=[model_name])
-    enabled = models.BooleanField(default=True)
+    enabled = models.BooleanField(default=True, help_text="Requests for a disabled model are answered 404.")
     is_default = models.BooleanField(default=False, help_text="Served by a worker that names no model.")
     source = models.CharField(max_length=512, help_text="Local path or hub name. Needs an engine restart.")
     max_model_len = models.PositiveIntegerField(default=8192, help_text="Tokens. Needs an engine restart.")
@@ -108,9 +119,21 @@ class ServedModel(models.Model):
     default_output_tokens = models.PositiveIntegerField(
         default=256, help_text="Output expected of a job without max_tokens."
     )
-    prefill_tokens_per_second = models.FloatField(default=4000, validators=[MinValueValidator(0.001)])
-    decode_tokens_per_second = models.FloatField(default=25, validators=[MinValueValidator(0.001)])
-    warmup_prompt = models.CharField(max_length=512, default="What is the capital of France?")
+    prefill_tokens_per_second = models.FloatField(
+        default=4000,
+        validators=[MinValueValidator(0.001)],
+        help_text="Of the prompt, for estimates.",
+    )
+    decode_tokens_per_second = models.FloatField(
+        default=25,
+        validators=[MinValueValidator(0.001)],
+        help_text="Of one sequence's output, for estimates.",
+    )
+    warmup_prompt = models.CharField(
+        max_length=512,
+        default="What is the capital of France?",
+        help_text="Asked of a fresh engine before it gets work.",
+    )
     warmup_answer = models.CharField(
         max_length=512, blank=True, default="", help_text="Must occur in the greedy answer; empty accepts any."
     )
@@ -136,7 +159,7 @@ class QueueCap(models.Model):
     queue = models.CharField(
         max_length=192, primary_key=True, validators=[queue_name], help_text="<model>.<tier>.<length>"
     )
-    max_jobs = models.PositiveIntegerField()
+    max_jobs = models.PositiveIntegerField(help_text="Most jobs that may wait; others get 429. 0 closes it.")
 
     def __str__(self) -> str:
         return f"{self.queue} ≤ {self.max_jobs}"
@@ -146,11 +169,30 @@ class Tenant(models.Model):
     """Whose work it is: fairness between tenants is by weight."""
 
     name = models.CharField(max_length=64, primary_key=True, validators=[slug])
-    weight = models.FloatField(default=1, validators=[MinValueValidator(0.001)])
+    weight = models.FloatField(
+        default=1,
+        validators=[MinValueValidator(0.001)],
+        help_text="Share of service against other tenants.",
+    )
     created_at = models.DateTimeField(default=timezone.now, editable=False)
 
     def __str__(self) -> str:
         return self.name
+
+
+class Membership(models.Model):
+    """Which tenant a person who logs in works for: what they submit is its work, and they see its jobs only."""
+
+    user = models.OneToOneField(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="membership")
+    tenant = models.ForeignKey(
+        Tenant,
+        on_delete=models.PROTECT,
+        related_name="memberships",
+        help_text="Whose jobs the user submits and sees. Staff without one: the default tenant.",
+    )
+
+    def __str__(self) -> str:
+        return f"{self.user} of {self.tenant_id}"
 
 
 class ApiKeyManager(BaseAPIKeyManager):
