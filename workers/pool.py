@@ -12,7 +12,7 @@ from celery.worker import state as celery_state
 from vine import promise
 
 from inference.states import WorkerState
-from workers import bookkeeping, envelope
+from workers import bookkeeping, engines, envelope
 from workers.config import WorkerConfig
 from workers.execution import Abort
 from workers.host import EngineHost
@@ -54,6 +54,8 @@ class EnginePool(base.BasePool):  # type: ignore[misc]
     task_join_will_block = False
     body_can_be_buffer = True
     config: ClassVar[WorkerConfig]
+    create_engine = staticmethod(engines.create)
+    """A benchmark's pool has another."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -69,6 +71,7 @@ class EnginePool(base.BasePool):  # type: ignore[misc]
             limits=lambda: self.registrar.limits,
             on_credit=self._wake_hub,
             on_state=self._state_changed,
+            create=self.create_engine,
         )
 
     @classmethod

@@ -1,0 +1,122 @@
+"""B7: what one worker gets through when the engine costs nothing, against stock Celery's."""
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+import redis
+
+from bench import places, statistics
+from bench.row import Measured, Row, Say
+from inference import broker
+
+JOBS: Final = 5_000
+SLOTS: Final = 64
+ROUNDS: Final = 3
+LIMIT_SECONDS: Final = 300.0
+MODEL: Final = "smollm2-135m-instruct"
+QUEUE: Final = f"{MODEL}.standard.short"
+PREFIX: Final = "{sluice}:"
+
+
+def measure(say: Say) -> Measured:
+    """Work a full queue off, ours and stock in turn, on one server."""
+    ours: list[float] = []
+    stock: list[float] = []
+    for number in range(1, ROUNDS + 1):
+        stock.append(_stock())
+        say(f"round {number} of {ROUNDS}: stock {stock[-1]:.0f} jobs/s")
+        ours.append(_ours())
+        say(f"round {number} of {ROUNDS}: ours {ours[-1]:.0f} jobs/s")
+    figures = {
+        "ratio": statistics.ratio(statistics.median(ours), statistics.median(stock)),
+        "ours_jobs_per_second": statistics.median(ours),
+        "stock_jobs_per_second": statistics.median(stock),
+        "ours_slowest_round": min(ours),
+        "stock_fastest_round": max(stock),
+    }
+    return Measured(figures, _NOTES)
+
+
+_NOTES: Final = (
+    f"{JOBS:,} jobs queued before the worker starts, {SLOTS} slots, {ROUNDS} rounds each in turn, medians.",
+    "The clock runs from the first claim until the last job is acknowledged.",
+    "Ours: rows started and finished and their history committed, under leases.",
+    "Stock: early acknowledgement and prefetch as by default, results in Redis.",
+    "Both: a Valkey of their own with its append-only file synced every second, events off, log level INFO.",
+)
+
+
+def _ours() -> float:
+    with places.folder() as where, places.redis_server(where) as url:
+        env = places.environment(
+            DJANGO_SETTINGS_MODULE="project.settings", SLUICE_STATE_DIR=str(where / "state"), REDIS_URL=url
+        )
+        (where / "state").mkdir()
+        _run("bench.rows", "prepare", f'{{"max_num_seqs": {SLOTS}}}', env=env)
+        _run("bench.rows", "queue", str(JOBS), env=env)
+        client = broker.connect(url)
+        looking = broker.Broker(client, prefix=PREFIX)
+        with places.process("-m", "bench.null_worker", env=env, log=where / "worker.log"):
+            seconds = _seconds(
+                begun=lambda: looking.stats([QUEUE])[0].jobs < JOBS,
+                done=lambda: (s := looking.stats([QUEUE])[0]).jobs == s.leases == 0,
+                log=where / "worker.log",
+            )
+        client.close()
+        if (succeeded := int(_run("bench.rows", "count", env=env))) != JOBS:
+            raise RuntimeError(f"{succeeded} of {JOBS} jobs succeeded")
+    return JOBS / seconds
+
+
+def _stock() -> float:
+    with places.folder() as where, places.redis_server(where) as url:
+        broker_url, results_url = url, url.removesuffix("/0") + "/1"
+        env = places.environment(STOCK_BROKER=broker_url, STOCK_RESULTS=results_url)
+        _run("bench.stock_app", str(JOBS), env=env)
+        options = ("-P", "threads", "-c", str(SLOTS), "-l", "INFO", "--without-mingle", "--without-gossip")
+        command = ("-m", "celery", "-A", "bench.stock_app", "worker", *options)
+        with (
+            places.redis_client(broker_url) as queue,
+            places.redis_client(results_url) as results,
+            places.process(*command, env=env, log=where / "worker.log"),
+        ):
+            seconds = _seconds(
+                begun=lambda: _length(queue) < JOBS,
+                done=lambda: results.dbsize() == JOBS and not _length(queue) and not queue.hlen("unacked"),
+                log=where / "worker.log",
+            )
+    return JOBS / seconds
+
+
+def _seconds(*, begun: Callable[[], bool], done: Callable[[], bool], log: Path) -> float:
+    try:
+        places.until(begun, seconds=60, what="the worker claims", poll_seconds=0.002)
+        began = time.monotonic()
+        places.until(done, seconds=LIMIT_SECONDS, what="the queue is worked off", poll_seconds=0.02)
+    except TimeoutError as error:
+        raise TimeoutError(f"{error}\n{log.read_text(errors='replace')[-2000:]}") from None
+    return time.monotonic() - began
+
+
+def _length(queue: redis.Redis) -> int:
+    return int(queue.llen("celery"))
+
+
+def _run(module: str, *arguments: str, env: dict[str, str]) -> str:
+    command = (sys.executable, "-m", module, *arguments)
+    done = subprocess.run(command, cwd=places.ROOT, env=env, capture_output=True, text=True, check=False)  # noqa: S603
+    if done.returncode:
+        raise RuntimeError(f"{module} failed: {done.stderr[-2000:]}")
+    return done.stdout
+
+
+ROW: Final = Row(
+    id="B7",
+    text="jobs/s of one worker with 64 slots, engine call replaced by nothing ÷ stock Celery (Redis, threads)",
+    goals=("ratio >= 3",),
+    measure=measure,
+)

@@ -1,0 +1,16 @@
+"""All rows, in order. A new row is a module with a `ROW`, and a line here."""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from bench import b07_worker
+from bench.row import Row
+
+ROWS: Final[Mapping[str, Row]] = {row.id: row for row in (b07_worker.ROW,)}
+
+
+def chosen(ids: Sequence[str]) -> list[Row]:
+    """Return the rows named, all if none is. Raises ValueError."""
+    if unknown := [id_ for id_ in ids if id_ not in ROWS]:
+        raise ValueError(f"no such row: {', '.join(unknown)}; there are {', '.join(ROWS)}")
+    return [row for id_, row in ROWS.items() if not ids or id_ in ids]

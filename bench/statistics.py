@@ -1,0 +1,24 @@
+"""Arithmetic on what was measured. Pure."""
+
+import math
+from collections.abc import Sequence
+
+
+def percentile(values: Sequence[float], share: float) -> float:
+    """Return the smallest value that `share` of all do not exceed. Raises ValueError for none."""
+    if not values:
+        raise ValueError("no values")
+    ordered = sorted(values)
+    return ordered[max(0, math.ceil(share * len(ordered)) - 1)]
+
+
+def median(values: Sequence[float]) -> float:
+    """Return the middle value. Raises ValueError for none."""
+    return percentile(values, 0.5)
+
+
+def ratio(ours: float, baseline: float) -> float:
+    """Return how many times the baseline ours is. Raises ValueError if the baseline measured nothing."""
+    if baseline <= 0:
+        raise ValueError("the baseline measured nothing")
+    return ours / baseline
