@@ -147,6 +147,7 @@ def _walk(body: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 
 
 def _children(path: str, value: Mapping[str, Any] | list[Any]) -> Iterator[tuple[str, Any]]:
+    path = show_path(path)  # cut here: a name of a megabyte above many values would be held once for each of them
     if isinstance(value, list):
         for i, inner in enumerate(value):
             yield f"{path}[{i}]", inner

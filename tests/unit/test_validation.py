@@ -1,5 +1,6 @@
 """What a body may hold, and what the caller hears otherwise."""
 
+import tracemalloc
 from typing import Any
 
 import hypothesis
@@ -177,6 +178,18 @@ def test_the_number_of_values_is_bounded() -> None:
     error = refusal(CHAT, factories.make_chat(metadata=[0] * 300_000))
 
     assert "at most 250000 values" in error.message
+
+
+def test_a_long_name_above_many_values_is_not_kept_for_each_of_them() -> None:
+    body = factories.make_chat(metadata={"k" * 100_000: [0] * 1000})
+    tracemalloc.start()
+    try:
+        validation.clean(CHAT, body)
+        _, most_bytes = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert most_bytes < 5_000_000
 
 
 def test_a_message_never_repeats_a_whole_prompt() -> None:
