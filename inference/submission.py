@@ -6,7 +6,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from django.db import InterfaceError, OperationalError, transaction
+from django.db import IntegrityError, InterfaceError, OperationalError, transaction
 from django.utils import timezone
 
 from inference import admission, broker, control, errors, lifecycle, preparation, publication, selectors, snapshot
@@ -61,6 +61,10 @@ def submit_many(*, caller: Caller, items: Sequence[Submission]) -> list[Job]:
     except (OperationalError, InterfaceError) as error:
         _withdraw(offers)
         raise errors.Unavailable("The database cannot be reached; nothing was accepted. Try again.") from error
+    except IntegrityError as error:  # key, tier or model was deleted within the second that they are cached for
+        _withdraw(offers)
+        message = "The key or a limit was removed meanwhile; nothing was accepted. Try again."
+        raise errors.Unavailable(message) from error
     except BaseException:
         _withdraw(offers)
         raise
@@ -82,13 +86,20 @@ def cancel(*, caller: Caller | None, job_id: uuid.UUID) -> Job:
 def retry(*, caller: Caller | None, job_id: uuid.UUID) -> Job:
     """Queue a failed, cancelled or expired job anew, by hand, and return it.
 
-    Raises errors.NotFound, errors.InvalidRequest if it is in another status, and what admission raises.
+    Raises errors.NotFound, errors.InvalidRequest if it is in another status, errors.Forbidden if the caller's key
+    may not use its tier, and what admission raises.
     """
-    tenant = None if caller is None else caller.tenant
+    tenant, limits = None if caller is None else caller.tenant, snapshot.limits()
     job = selectors.job_for(tenant, job_id)
-    offer = _offer_of(job, snapshot.limits())
+    if caller is not None:
+        preparation.pick_tier(caller, limits, tier=job.tier_id, service_tier=None)
+    offer = _offer_of(job, limits)
     admission.admit(offer)
-    [applied] = lifecycle.apply([lifecycle.Retry(job_id)])
+    try:
+        [applied] = lifecycle.apply([lifecycle.Retry(job_id)])
+    except BaseException:
+        _withdraw([offer])
+        raise
     if not applied.moved:
         _withdraw([offer])
         message = f"job {job_id} is {applied.status}; only {', '.join(sorted(RETRYABLE))} jobs can be retried"

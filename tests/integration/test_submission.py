@@ -276,6 +276,29 @@ def test_a_row_that_cannot_be_written_leaves_no_reservation(
     assert_nothing_left(sluice)
 
 
+def test_a_key_deleted_while_it_was_cached_is_no_crash(sluice: Broker) -> None:
+    with pytest.raises(errors.Unavailable):
+        submit(caller=factories.make_caller(api_key_id="sk-gone"))
+
+    assert_nothing_left(sluice)
+
+
+def test_a_retry_that_cannot_be_written_leaves_no_reservation(
+    sluice: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = submit()
+    submission.cancel(caller=None, job_id=job.id)
+
+    def locked(changes: object) -> None:
+        raise OperationalError("database is locked")
+
+    monkeypatch.setattr(lifecycle, "apply", locked)
+    with pytest.raises(OperationalError):
+        submission.retry(caller=None, job_id=job.id)
+
+    assert sluice.admit(QUEUE, [uuid.uuid4()], cap=1).accepted, "a reservation is left"
+
+
 def test_a_cancelled_waiting_job_leaves_its_queue(sluice: Broker, aborted: list[object]) -> None:
     job = submit()
     cancelled = submission.cancel(caller=factories.make_caller(), job_id=job.id)
