@@ -10,9 +10,10 @@ import asyncio
 import contextlib
 import io
 import logging
+import urllib.parse
 from typing import Any, Final
 
-from django.core.exceptions import RequestAborted
+from django.core.exceptions import DisallowedHost, RequestAborted
 from django.core.handlers.asgi import ASGIHandler, ASGIRequest
 from django.http.response import HttpResponseBase
 
@@ -31,14 +32,24 @@ class ApiRequest(ASGIRequest):
 
     def __init__(self, scope: dict[str, Any], body_file: io.BytesIO) -> None:
         super().__init__(scope, body_file)
+        # DRF takes a request without a length, sent in chunks, for one without a body.
+        self.META["CONTENT_LENGTH"] = str(body_file.getbuffer().nbytes)
         self.closing = contextlib.AsyncExitStack()
         """Unwound after the last byte was sent, or as soon as the client has left. It is never cut short."""
         self.answer_headers: dict[str, str] = {}
         """Sent with whatever the answer will be, errors too."""
 
     def get_host(self) -> str:
-        """Return the Host header as it is: it only shapes links that go back to the sender."""
-        return str(self._get_raw_host())  # type: ignore[attr-defined]
+        """Return the Host header as it is: it only shapes links that go back to the sender.
+
+        Raises DisallowedHost if no link can be made of it.
+        """
+        host = str(self._get_raw_host())  # type: ignore[attr-defined]
+        try:
+            urllib.parse.urlsplit(f"//{host}")
+        except ValueError:
+            raise DisallowedHost("The Host header is no host.") from None
+        return host
 
 
 class ApiHandler(ASGIHandler):
@@ -52,8 +63,7 @@ class ApiHandler(ASGIHandler):
     async def __call__(self, scope: dict[str, Any], receive: Any, send: Any) -> None:
         """Serve one request."""
         try:
-            body = await _read(scope, receive)
-            request = self.request_class(scope, io.BytesIO(body))
+            request = self.request_class(scope, io.BytesIO(await _read(scope, receive)))
         except RequestAborted:
             return
         except (errors.TooLarge, UnicodeDecodeError) as error:

@@ -171,6 +171,7 @@ def test_a_bad_submission_is_refused_whole(api: Api, sluice: Broker, body: Any, 
     [
         ("status=gone", 400),
         ("cursor=gone", 404),
+        ("cursor=cD1nb25l", 404),  # "p=gone": a place, but no job's
         ("status=queued&tier=%00", 400),
         ("limit=-1", 200),
         ("%ff=1", 200),
@@ -178,6 +179,13 @@ def test_a_bad_submission_is_refused_whole(api: Api, sluice: Broker, body: Any, 
 )
 def test_a_bad_filter_is_the_callers_fault(api: Api, query: str, status: int) -> None:
     assert api.get(f"/api/v1/jobs/?{query}").status_code == status
+
+
+def test_a_host_that_cannot_stand_in_a_link_is_the_callers_fault(api: Api) -> None:
+    for _ in range(2):
+        factories.make_job()
+    response = api.get("/api/v1/jobs/?limit=1", headers={"Host": "["})
+    assert (response.status_code, response.json()["error"]["code"]) == (400, "bad_request")
 
 
 def assert_nothing_was_accepted(broker: Broker) -> None:

@@ -4,10 +4,12 @@ import uuid
 from datetime import timedelta
 from typing import Any
 
+import orjson
 import pytest
 from django.utils import timezone
 
 from inference import fleet
+from inference.api import authentication
 from inference.broker import Broker
 from inference.models import ApiKey, Job, JobEvent
 from inference.states import FailureReason, JobStatus
@@ -50,6 +52,15 @@ def test_a_job_that_failed_says_why(api: Api, hand: Hand) -> None:
     failed = api.get(f"{JOBS}{accepted['id']}/").json()
     assert failed["error"] == {"code": "engine_error", "message": "out of luck"}
     assert failed["result"] is None
+
+
+def test_a_body_may_come_without_its_length(api: Api) -> None:
+    body = orjson.dumps({"body": factories.make_chat()})
+    response = api.client.post(
+        JOBS, content=iter([body[:9], body[9:]]), headers={"Content-Type": "application/json"}
+    )
+    assert response.request.headers["Transfer-Encoding"] == "chunked"
+    assert response.status_code == 201, response.text
 
 
 def test_many_jobs_are_accepted_together(api: Api, sluice: Broker) -> None:
@@ -124,6 +135,16 @@ def test_a_key_may_be_bound_to_tiers(api: Api) -> None:
     refused = api.post(JOBS, {"tier": "realtime", "body": factories.make_chat()})
     assert (refused.status_code, refused.json()["error"]["code"]) == (403, "tier_not_allowed")
     assert submit(api, tier="bulk")["tier"] == "bulk"
+
+
+def test_a_key_bound_to_tiers_retries_no_job_of_another(api: Api) -> None:
+    job = submit(api, tier="realtime")
+    api.post(f"{JOBS}{job['id']}/cancel/")
+    ApiKey.objects.get().tiers.set(["bulk"])
+    authentication.forget()
+    refused = api.post(f"{JOBS}{job['id']}/retry/")
+    assert (refused.status_code, refused.json()["error"]["code"]) == (403, "tier_not_allowed")
+    assert Job.objects.get(id=job["id"]).status == JobStatus.CANCELLED
 
 
 def test_the_queues_show_their_backlog(api: Api, hand: Hand) -> None:

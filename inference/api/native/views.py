@@ -1,10 +1,13 @@
 """The native API: jobs, queues, workers. Synchronous DRF views, run in the API's pool of threads."""
 
 import uuid
+from collections.abc import Sequence
 from typing import Any
 
+from django.core.exceptions import ValidationError
 from django.db.models import QuerySet
 from drf_spectacular.utils import OpenApiResponse, PolymorphicProxySerializer, extend_schema
+from rest_framework.exceptions import NotFound
 from rest_framework.generics import GenericAPIView
 from rest_framework.pagination import CursorPagination
 from rest_framework.request import Request
@@ -27,6 +30,15 @@ class NewestFirst(CursorPagination):
     page_size = 50
     page_size_query_param = "limit"
     max_page_size = 500
+
+    def paginate_queryset(
+        self, queryset: QuerySet[Any] | Sequence[Any], request: Request, view: APIView | None = None
+    ) -> list[Any] | None:
+        """Return the page. Raises NotFound, also for a cursor whose place is no job's id."""
+        try:
+            return super().paginate_queryset(queryset, request, view)
+        except ValidationError:
+            raise NotFound(self.invalid_cursor_message) from None
 
 
 class Jobs(GenericAPIView[Job]):
