@@ -104,5 +104,7 @@ def test_a_streams_pieces_join_to_the_whole_answer() -> None:
 
 
 def test_the_command_line_fills_the_config_and_the_last_of_two_options_counts() -> None:
-    uds, parsed = config.parse(["--uds=/s", "--model=m", "--decode-tps=1", "--decode-tps", "2.5", "--seed", "3"])
-    assert (uds, parsed.model, parsed.decode_tps, parsed.seed) == ("/s", "m", 2.5, 3)
+    address, parsed = config.parse(
+        ["--uds=/s", "--model=m", "--decode-tps=1", "--decode-tps", "2.5", "--seed", "3"]
+    )
+    assert (address.uds, parsed.model, parsed.decode_tps, parsed.seed) == ("/s", "m", 2.5, 3)

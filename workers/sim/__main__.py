@@ -7,5 +7,5 @@ import uvloop
 from workers.sim import config, server
 
 if __name__ == "__main__":
-    uds, options = config.parse(sys.argv[1:])
-    uvloop.run(server.serve(uds, options))
+    address, options = config.parse(sys.argv[1:])
+    uvloop.run(server.serve(address, options))

@@ -1,10 +1,13 @@
-"""What the simulated engine is told. Pure."""
+"""What the simulated engine is told."""
 
 import argparse
+import os
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Final
 
+KEY: Final = "SLUICE_SIM_KEY"
+"""Environment variable: the key that `/v1/` then asks for. No option, since a command line can be read by all."""
 BLOCK_TOKENS: Final = 16
 """KV cache is handed out in blocks of this many tokens, as in vLLM."""
 
@@ -30,6 +33,9 @@ class SimConfig:
     fact_question: str = ""
     fact_answer: str = ""
     """A prompt that contains the question is answered with this."""
+    refuses: str = ""
+    """Fields of a body, with commas, that it does not know and answers with a 400, as stricter engines do."""
+    key: str = field(default="", repr=False)
 
     def __post_init__(self) -> None:
         # vLLM refuses to start likewise: such a sequence could never finish.
@@ -37,14 +43,27 @@ class SimConfig:
             raise ValueError(f"max_model_len {self.max_model_len} is larger than kv_tokens {self.kv_tokens}")
 
 
-def parse(arguments: Sequence[str]) -> tuple[str, SimConfig]:
-    """Read the command line: the socket's path, and the rest. Of a repeated option the last one counts."""
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where it listens: on a Unix socket, or on a TCP port."""
+
+    uds: str | None
+    host: str
+    port: int | None
+
+
+def parse(arguments: Sequence[str]) -> tuple[Address, SimConfig]:
+    """Read the command line: the address, and the rest. Of a repeated option the last one counts."""
     parser = argparse.ArgumentParser(prog="python -m workers.sim", description=__doc__)
-    parser.add_argument("--uds", required=True, help="Unix socket to listen on")
-    for field in fields(SimConfig):
-        required = field.name == "model"
-        default = None if required else field.default
-        option = f"--{field.name.replace('_', '-')}"
-        parser.add_argument(option, type=field.type, required=required, default=default)
+    place = parser.add_mutually_exclusive_group(required=True)
+    place.add_argument("--uds", help="Unix socket to listen on")
+    place.add_argument("--port", type=int, help="TCP port to listen on")
+    parser.add_argument("--host", default="127.0.0.1", help="address of the port (%(default)s)")
+    for option in [each for each in fields(SimConfig) if each.name != "key"]:
+        required = option.name == "model"
+        default = None if required else option.default
+        name = f"--{option.name.replace('_', '-')}"
+        parser.add_argument(name, type=option.type, required=required, default=default)
     values = vars(parser.parse_args(arguments))
-    return values.pop("uds"), SimConfig(**values)
+    address = Address(*(values.pop(name) for name in ("uds", "host", "port")))
+    return address, SimConfig(**values, key=os.environ.get(KEY, ""))

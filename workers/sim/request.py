@@ -47,6 +47,7 @@ class SimRequest:
 def parse(config: SimConfig, body: bytes, *, is_chat: bool) -> SimRequest:
     """Read a request's body. Raises Refused."""
     fields = _fields(body)
+    _check_known(config, fields)
     if fields.get("model") != config.model:
         raise Refused(f"The model `{fields.get('model')}` does not exist.", "model", 404, "NotFoundError")
     if fields.get("n") not in (None, 1):
@@ -74,6 +75,12 @@ def _fields(body: bytes) -> dict[str, Any]:
     if not isinstance(fields, dict):
         raise Refused("The body must be a JSON object.")
     return fields
+
+
+def _check_known(config: SimConfig, fields: dict[str, Any]) -> None:
+    for name in filter(None, config.refuses.split(",")):
+        if name in fields:
+            raise Refused(f"Unrecognized request argument supplied: {name}", name)
 
 
 def _chat_prompt(fields: dict[str, Any]) -> tuple[str, int]:

@@ -2,16 +2,18 @@
 
 import asyncio
 import contextlib
+import secrets
 import time
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 
 from aiohttp import web
 
 from workers.sim import request as requests
 from workers.sim import wire
-from workers.sim.config import SimConfig
+from workers.sim.config import Address, SimConfig
 from workers.sim.scheduler import Scheduler, Sequence, Step
 
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 _MAX_BODY_BYTES = 64 * 1024 * 1024
 
 
@@ -67,13 +69,22 @@ class Server:
 
     def app(self) -> web.Application:
         """Return the routes, which vLLM has too."""
-        app = web.Application(client_max_size=_MAX_BODY_BYTES)
+        app = web.Application(client_max_size=_MAX_BODY_BYTES, middlewares=[self._check_key])
         app.router.add_get("/health", self.health)
         app.router.add_get("/metrics", self.metrics)
         app.router.add_get("/v1/models", self.models)
         app.router.add_post("/v1/chat/completions", self.chat)
         app.router.add_post("/v1/completions", self.completions)
         return app
+
+    @web.middleware
+    async def _check_key(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """Ask for the key below `/v1/` only, as vLLM does."""
+        given = request.headers.get("Authorization", "").encode()
+        wanted = f"Bearer {self._config.key}".encode()
+        if self._config.key and request.path.startswith("/v1/") and not secrets.compare_digest(given, wanted):
+            return web.json_response({"error": "Unauthorized"}, status=401)
+        return await handler(request)
 
     async def health(self, _request: web.Request) -> web.Response:
         """Answer at all: the socket opens only when the model is loaded."""
@@ -127,11 +138,15 @@ async def _stream(
     return response
 
 
-async def serve(uds: str, config: SimConfig) -> None:
-    """Load, then serve on the socket until cancelled."""
+async def serve(address: Address, config: SimConfig) -> None:
+    """Load, then serve at the address until cancelled."""
     await asyncio.sleep(config.load_seconds)
     # Without handler_cancellation a client that goes would not end its sequence.
     runner = web.AppRunner(Server(config).app(), handler_cancellation=True, access_log=None)
     await runner.setup()
-    await web.UnixSite(runner, uds).start()
+    await _site(runner, address).start()
     await asyncio.Event().wait()
+
+
+def _site(runner: web.AppRunner, address: Address) -> web.BaseSite:
+    return web.UnixSite(runner, address.uds) if address.uds else web.TCPSite(runner, address.host, address.port)
