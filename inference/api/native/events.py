@@ -17,7 +17,8 @@ from inference.broker.types import CHUNK, END, INTERRUPTED, Event
 from inference.models import JobEvent
 from inference.states import TERMINAL
 
-EVENT_ID: Final = re.compile(r"\d{1,20}(-\d{1,20})?")
+EVENT_ID: Final = re.compile(r"\d{1,14}(-\d{1,18})?")
+"""Milliseconds that are still a date, and a number that Redis still takes."""
 
 
 @dataclass(frozen=True, slots=True)
