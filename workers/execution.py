@@ -100,8 +100,7 @@ class Execution:
         applied: lifecycle.Applied | None = started
         if started and started.work:
             await self._announce()
-            outcome = await self._work(started.work)
-            applied = await self._finish(outcome)
+            outcome, applied = await self._finish(await self._work(started.work))
         if applied and applied.status is JobStatus.CANCELLED and outcome:
             outcome = Cancelled()
         await self._settle(applied)
@@ -133,7 +132,7 @@ class Execution:
         except asyncio.CancelledError:
             if self._abort is None:
                 raise
-            return _ENDS[self._abort]
+            return self._completed or _ENDS[self._abort]  # the fence decides what a result is still worth
         finally:
             self._call = None
 
@@ -188,13 +187,13 @@ class Execution:
 
     # The row and the broker
 
-    async def _finish(self, outcome: Outcome) -> lifecycle.Applied | None:
+    async def _finish(self, outcome: Outcome) -> tuple[Outcome, lifecycle.Applied | None]:
         try:
-            return await self._commit(outcomes.change(self._token, outcome))
-        except Error:  # not away: it refuses this very value, and would for ever
+            return outcome, await self._commit(outcomes.change(self._token, outcome))
+        except (Error, ValueError):  # not away: this very value is refused, and would be for ever
             logger.exception("a result could not be stored", extra=self._context("result_refused"))
             failed = Failed(FailureReason.ENGINE_ERROR, "The result could not be stored.")
-            return await self._commit(outcomes.change(self._token, failed))
+            return failed, await self._commit(outcomes.change(self._token, failed))
 
     async def _commit(self, change: lifecycle.Change) -> lifecycle.Applied | None:
         """Have it committed; None if the lease was lost while the database was away."""

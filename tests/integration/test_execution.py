@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import AsyncGenerator
+from typing import Any
 
 import pytest
 from django.db import OperationalError
@@ -247,6 +248,65 @@ def test_a_stream_whose_lease_is_anothers_is_aborted_at_its_next_output(hosted: 
     hosted.end()
     assert hosted.engine.aborted == 1
     assert row(claimed).status == JobStatus.QUEUED
+
+
+@pytest.mark.parametrize("why", [Abort.DRAIN, Abort.LOST])
+def test_a_whole_answer_is_kept_although_its_end_cannot_be_passed_on(hosted: Hosted, why: Abort) -> None:
+    append = hosted.host._around.streams.append  # type: ignore[union-attr]
+    ending = asyncio.Event()
+
+    async def append_but_no_end(*args: Any, kind: str = CHUNK) -> bool:
+        if kind == END:
+            ending.set()
+            await asyncio.Event().wait()
+        return await append(*args, kind=kind)
+
+    hosted.host._around.streams.append = append_but_no_end  # type: ignore[union-attr, method-assign]
+    claimed = hosted.submit(streamed=True)
+    until(ending.is_set)
+    hosted.host.abort(claimed.token, why)
+    assert isinstance(hosted.end(), Completed)
+    assert row(claimed).status == JobStatus.SUCCEEDED
+    assert hosted.leases == 0
+
+
+def test_a_stream_that_redis_forgot_at_its_last_moment_keeps_its_answer(hosted: Hosted) -> None:
+    append = hosted.host._around.streams.append  # type: ignore[union-attr]
+
+    async def append_but_not_the_end(*args: Any, kind: str = CHUNK) -> bool:
+        return kind != END and await append(*args, kind=kind)
+
+    hosted.host._around.streams.append = append_but_not_the_end  # type: ignore[union-attr, method-assign]
+    claimed = hosted.submit(streamed=True)
+    hosted.end()
+    assert row(claimed).status == JobStatus.SUCCEEDED
+    assert row(claimed).attempts == 1
+
+
+def test_a_cancel_wins_over_an_answer_that_was_not_yet_on_record(hosted: Hosted) -> None:
+    async def append(*_: Any, kind: str = CHUNK) -> bool:
+        if kind == END:
+            is_ending.set()
+            await asyncio.Event().wait()
+        return True
+
+    is_ending = asyncio.Event()
+    hosted.host._around.streams.append = append  # type: ignore[union-attr, method-assign]
+    claimed = hosted.submit(streamed=True)
+    until(is_ending.is_set)
+    hosts.cancel(row(claimed))
+    hosted.host.abort(claimed.token, Abort.CANCELLED)
+    assert hosted.end() == Cancelled()
+    assert row(claimed).status == JobStatus.CANCELLED
+
+
+def test_an_answer_that_no_database_can_hold_fails_the_job_at_once(hosted: Hosted) -> None:
+    # Half of a pair, as an engine sends it that cuts its output between the two: not to be had in UTF-8.
+    hosted.engine.pieces = hosted.engine.says(chunk("\ud83d", "stop"), DONE)
+    claimed = hosted.submit(streamed=True)
+    assert hosted.end() == Failed(FailureReason.ENGINE_ERROR, "The result could not be stored.")
+    assert (row(claimed).status, row(claimed).attempts) == (JobStatus.FAILED, 1)
+    assert (hosted.leases, hosted.waiting) == (0, 0)
 
 
 def test_a_result_outlives_a_database_that_is_away(hosted: Hosted, monkeypatch: pytest.MonkeyPatch) -> None:
