@@ -55,6 +55,7 @@ def _of_model(model: ModelLimits) -> list[checks.CheckMessage]:
     try:
         tokens.counter(model)
     except errors.Unavailable as error:
-        hint = f"Looked in {tokens.folder_of(model)}. For the bundled model: manage.py fetch_model."
+        hint = f"Looked in {tokens.folder_of(model)}. For the bundled model: manage.py fetch_model. "
+        hint += "For one behind an external engine: tick 'estimate prompt tokens' in the admin."
         return [checks.Warning(str(error), hint=hint, id="sluice.W004")]
     return []

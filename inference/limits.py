@@ -66,6 +66,8 @@ class ModelLimits:
     warmup_prompt: str
     warmup_answer: str
     """The greedy answer to the warm-up prompt must contain this; empty accepts any answer."""
+    estimates_tokens: bool = False
+    """Its files are not here, so prompt tokens are guessed from bytes (see `inference.tokens`)."""
 
 
 @dataclass(frozen=True, slots=True)

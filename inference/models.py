@@ -100,6 +100,12 @@ class ServedModel(models.Model):
     enabled = models.BooleanField(default=True, help_text="Requests for a disabled model are answered 404.")
     is_default = models.BooleanField(default=False, help_text="Served by a worker that names no model.")
     source = models.CharField(max_length=512, help_text="Local path or hub name. Needs an engine restart.")
+    estimates_tokens = models.BooleanField(
+        "estimate prompt tokens",
+        default=False,
+        help_text="For a model behind an external engine whose tokenizer is not on this machine: "
+        "a token is taken to be four bytes of the prompt.",
+    )
     max_model_len = models.PositiveIntegerField(default=8192, help_text="Tokens. Needs an engine restart.")
     max_num_seqs = models.PositiveIntegerField(default=32, help_text="Sequences. Needs an engine restart.")
     max_num_batched_tokens = models.PositiveIntegerField(

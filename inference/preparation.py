@@ -180,10 +180,11 @@ def _prepared(caller: Caller, draft: _Draft, prompt_tokens: int, limits: Limits,
 def _check_length(draft: _Draft, prompt_tokens: int) -> None:
     """Refuse what the engine could not hold. Raises errors.InvalidRequest."""
     model, limit = draft.model, draft.model.max_model_len
+    has = f"has {'about ' if model.estimates_tokens else ''}{prompt_tokens} tokens"
     if prompt_tokens >= limit:
         where = "messages" if draft.request.endpoint is Endpoint.CHAT else "prompt"
         message = (
-            f"{where}: the prompt has {prompt_tokens} tokens, but model {model.name} takes at most {limit} "
+            f"{where}: the prompt {has}, but model {model.name} takes at most {limit} "
             "with at least one for the answer"
         )
         raise errors.InvalidRequest(message, code="context_length_exceeded", param=where)
@@ -191,7 +192,7 @@ def _check_length(draft: _Draft, prompt_tokens: int) -> None:
     if prompt_tokens + asked > limit:
         where = draft.request.max_tokens_field
         message = (
-            f"{where} is {asked} and the prompt has {prompt_tokens} tokens: {prompt_tokens + asked} together, "
+            f"{where} is {asked} and the prompt {has}: {prompt_tokens + asked} together, "
             f"but model {model.name} takes at most {limit}"
         )
         raise errors.InvalidRequest(message, code="context_length_exceeded", param=where)

@@ -124,4 +124,5 @@ def _model(row: models.ServedModel) -> ModelLimits:
         decode_tokens_per_second=row.decode_tokens_per_second,
         warmup_prompt=row.warmup_prompt,
         warmup_answer=row.warmup_answer,
+        estimates_tokens=row.estimates_tokens,
     )

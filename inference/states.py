@@ -100,7 +100,11 @@ class Endpoint(StrEnum):
 
 
 class EngineKind(StrEnum):
-    """The engines that a worker can own."""
+    """The engines that a worker can feed."""
 
     VLLM = "vllm"
+    """vLLM, as a process of the worker's own."""
     SIM = "sim"
+    """The simulated engine, likewise."""
+    EXTERNAL = "external"
+    """Any server of OpenAI's protocol at a URL."""

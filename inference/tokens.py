@@ -1,7 +1,11 @@
-"""Counts prompt tokens exactly as the engine will, without its libraries: `tokenizers` and the chat template."""
+"""Counts prompt tokens exactly as the engine will, without its libraries: `tokenizers` and the chat template.
+
+A model whose files are not here has its row say so, and its tokens are guessed.
+"""
 
 import functools
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,6 +21,8 @@ from inference.limits import ModelLimits
 TOKENIZER: Final = "tokenizer.json"
 CONFIG: Final = "tokenizer_config.json"
 TEMPLATE: Final = "chat_template.jinja"
+BYTES_PER_TOKEN: Final = 4
+"""Where tokens are guessed."""
 _SPECIAL: Final = ("bos_token", "eos_token", "unk_token", "pad_token", "sep_token", "cls_token", "mask_token")
 
 
@@ -28,14 +34,8 @@ class Prompt:
     add_special_tokens: bool
 
 
-class Counter:
-    """One model's tokenizer. Thread-safe; counting gives up the GIL, so a long prompt stops nobody else."""
-
-    def __init__(self, folder: Path) -> None:
-        self._tokenizer = tokenizers.Tokenizer.from_file(str(folder / TOKENIZER))
-        self._tokenizer.no_truncation()
-        self._tokenizer.no_padding()
-        self._template = _template(folder)
+class Counter(ABC):
+    """Counts one model's prompts. Thread-safe."""
 
     def chat(self, body: Mapping[str, Any]) -> int:
         """Tokens of a checked chat body, the template's included. Raises errors.InvalidRequest."""
@@ -44,6 +44,41 @@ class Counter:
     def text(self, prompt: str, *, add_special_tokens: bool = True) -> int:
         """Tokens of a completion's prompt, with those that the tokenizer puts around any text."""
         return self.count([Prompt(prompt, add_special_tokens)])[0]
+
+    @abstractmethod
+    def chat_prompt(self, body: Mapping[str, Any]) -> Prompt:
+        """Render a checked chat body. Raises errors.InvalidRequest if it does not fit the model's template."""
+
+    @abstractmethod
+    def count(self, prompts: Sequence[Prompt]) -> list[int]:
+        """Tokens of each, in order."""
+
+
+class Estimate(Counter):
+    """Guesses from bytes, where the model's files are not here: about right for English text.
+
+    A chat is taken as the JSON of its messages and tools, whose brackets stand for what a template would add. The
+    engine counts for itself, and refuses what is too long for it after all.
+    """
+
+    def chat_prompt(self, body: Mapping[str, Any]) -> Prompt:
+        """Return the chat as JSON; every chat fits."""
+        parts = [body["messages"], *([body["tools"]] if body.get("tools") else [])]
+        return Prompt("".join(json.dumps(part, ensure_ascii=False) for part in parts), add_special_tokens=False)
+
+    def count(self, prompts: Sequence[Prompt]) -> list[int]:
+        """Bytes by four, rounded up."""
+        return [-(-len(prompt.text.encode(errors="surrogatepass")) // BYTES_PER_TOKEN) for prompt in prompts]
+
+
+class ExactCounter(Counter):
+    """Counts with the model's tokenizer and template; gives up the GIL, so a long prompt stops nobody else."""
+
+    def __init__(self, folder: Path) -> None:
+        self._tokenizer = tokenizers.Tokenizer.from_file(str(folder / TOKENIZER))
+        self._tokenizer.no_truncation()
+        self._tokenizer.no_padding()
+        self._template = _template(folder)
 
     def chat_prompt(self, body: Mapping[str, Any]) -> Prompt:
         """Render a checked chat body. Raises errors.InvalidRequest if it does not fit the model's template."""
@@ -71,8 +106,16 @@ class Counter:
         return self._tokenizer.encode_batch_fast(texts, add_special_tokens=special) if texts else []
 
 
+_ESTIMATE: Final = Estimate()
+
+
 def counter(model: ModelLimits) -> Counter:
-    """Return the model's counter, loaded once for each version of its files. Raises errors.Unavailable."""
+    """Return the model's counter, loaded once for each version of its files. Raises errors.Unavailable.
+
+    Missing files are an error unless the row says that there are none: a guess must be somebody's choice.
+    """
+    if model.estimates_tokens:
+        return _ESTIMATE
     folder = folder_of(model)
     try:
         changed = (folder / TOKENIZER).stat().st_mtime_ns
@@ -101,7 +144,7 @@ def _hub_cache(source: str) -> Path | None:
 
 @functools.lru_cache(maxsize=16)
 def _load(folder: Path, _changed: int) -> Counter:
-    return Counter(folder)
+    return ExactCounter(folder)
 
 
 def _template(folder: Path) -> ChatTemplate | None:

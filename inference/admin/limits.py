@@ -26,7 +26,7 @@ class ServedModelAdmin(admin.ModelAdmin):
     list_display = ("name", "enabled", "is_default", "source", "max_model_len", "max_num_seqs", "dtype")
     list_filter = ("enabled",)
     fieldsets = (
-        (None, {"fields": ("name", "enabled", "is_default", "source")}),
+        (None, {"fields": ("name", "enabled", "is_default", "source", "estimates_tokens")}),
         (
             "Engine",
             {

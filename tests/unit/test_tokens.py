@@ -104,3 +104,23 @@ def test_an_absolute_path_is_a_source_too(tmp_path: Path) -> None:
 
 def test_a_prompt_is_not_shown_in_a_log_line() -> None:
     assert "secret" not in repr(tokens.Prompt("secret", add_special_tokens=True))
+
+
+def estimate() -> tokens.Counter:
+    return tokens.counter(factories.make_model_limits(source="nowhere", estimates_tokens=True))
+
+
+@pytest.mark.parametrize(("text", "count"), [("", 0), ("word", 1), ("words", 2), ("漢字", 2), ("\ud800", 1)])
+def test_a_model_without_files_has_its_tokens_guessed_if_its_row_says_so(
+    models_dir: Path, text: str, count: int
+) -> None:
+    assert estimate().text(text) == count
+
+
+def test_a_guessed_chat_counts_what_its_messages_and_tools_take(models_dir: Path) -> None:
+    short, long = estimate().chat(factories.make_chat("a" * 40)), estimate().chat(factories.make_chat("a" * 4040))
+    tools = [{"type": "function", "function": {"name": "f" * 400}}]
+
+    assert 10 < short < 30
+    assert long == short + 1000
+    assert estimate().chat(factories.make_chat("a" * 40, tools=tools)) > short + 100
