@@ -164,7 +164,13 @@ def _missed(mailbox_name: str, asked: Sequence[tuple[uuid.UUID, str]]) -> list[l
     # Rows after the watch: a job that ends from here on is heard of. Streams after the rows: one that has ended
     # has written all of its stream.
     ended = _ended([job_id for job_id, _ in asked])
-    return [_events(job_id, after, ended.get(job_id)) for job_id, after in asked]
+    missed = [_events(job_id, after, ended.get(job_id)) for job_id, after in asked]
+    over = [events[-1].job_id for events in missed if events and events[-1].kind in TERMINAL]
+    for job_id in set(over) - redis.held(
+        over
+    ):  # of one that is still held the end will be told, and end the watch
+        redis.unwatch(job_id, mailbox_name)
+    return missed
 
 
 def _events(job_id: uuid.UUID, after: str, ended: Job | None) -> list[Event]:

@@ -22,13 +22,14 @@ async def relay(call: Call, heard: list[Event]) -> AsyncGenerator[bytes, None]:
     while True:
         output = b"".join(e.data for e in heard if _is_output(e, claim_id))
         tail = (tail + output)[-2 * len(DONE) :]
+        is_whole = tail.rstrip().endswith(DONE)
         # Before the client can see it: leaving now must not cancel what was delivered in full.
-        call.is_settled = call.is_settled or tail.rstrip().endswith(DONE)
+        call.is_settled = call.is_settled or is_whole
         if output:
             yield output
         ending = next((e for e in heard if not _is_output(e, claim_id)), None)
         if ending is not None:
-            yield await _closing(call, ending)
+            yield b"" if is_whole else await _closing(call, ending)
             return
         while (more := await sse.within_keep_alive(call.hear())) is None:
             yield sse.KEEP_ALIVE
@@ -40,19 +41,20 @@ def _is_output(event: Event, claim_id: object) -> bool:
 
 
 async def _closing(call: Call, ending: Event) -> bytes:
-    """Return the last bytes of a stream: none if its output is complete, an error event if it is not."""
+    """Return the last bytes of a stream that broke off: an error event, whatever became of its job."""
     call.is_settled = True
-    if ending.kind == END:
-        return b""
-    if ending.kind not in TERMINAL:
-        # Broken off: the job runs again for its record, but two attempts never mix in one stream.
+    if ending.kind != END and ending.kind not in TERMINAL:
+        # The job runs again for its record, but two attempts never mix in one stream.
         message = "The engine stopped in mid-stream. The job runs again: ask for it by its id."
         return _error_event(errors.SluiceError(message, code="interrupted"))
     try:
-        answer(await call.row())
+        if ending.kind != END:
+            answer(await call.row())
     except Exception as error:  # headers are sent: whatever it is, the client reads it here
         return _error_event(translate(error))
-    return b""
+    # Redis was away, or forgot, between worker and client: what is missing must not pass for the end.
+    message = "Part of the output is lost; ask for the job by its id."
+    return _error_event(errors.SluiceError(message, code="output_lost"))
 
 
 def _error_event(error: errors.SluiceError) -> bytes:
