@@ -16,6 +16,9 @@ from redis.exceptions import NoScriptError
 
 FOLDER: Final = Path(__file__).parent / "lua"
 
+FLAGS: Final = {"renew": "#!lua flags=allow-oom\n"}
+"""A renewal takes no memory. Refused while the memory is full, it would end all that runs."""
+
 Argument = str | bytes | int | float
 
 
@@ -31,7 +34,7 @@ class Script:
 def get(name: str) -> Script:
     """Read `lua/<name>.lua`."""
     parts = [(FOLDER / f"{part}.lua").read_text(encoding="utf-8") for part in ("common", name)]
-    text = "\n".join(parts)
+    text = FLAGS.get(name, "") + "\n".join(parts)
     return Script(text, hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest())
 
 

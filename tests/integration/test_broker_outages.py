@@ -111,3 +111,17 @@ def test_a_server_that_is_away_is_an_error_of_one_class(port: int) -> None:
             broker.publish([make_entry()])
         with pytest.raises(BrokerAway):
             claim(broker)
+
+
+def test_a_lease_is_renewed_although_the_memory_is_full(tmp_path: Path, port: int) -> None:
+    server = start(tmp_path, port)
+    with closing(broker_module.connect(server.connection_url)) as client:
+        broker = Broker(client, prefix=PREFIX)
+        claimed, other = claim_one(broker), claim_one(broker)
+        client.config_set("maxmemory", 1)
+        with pytest.raises(BrokerAway):
+            broker.publish([make_entry()])
+        assert broker.renew([claimed.token], lease_seconds=60).lost == frozenset()
+        assert broker.release(claimed.token)
+        assert broker.ack(other.token, status="succeeded")
+    server.stop()
