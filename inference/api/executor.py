@@ -1,13 +1,11 @@
 """The one pool of threads in which the web process does what blocks: ORM, broker, tokenizer.
 
-asgiref would open a thread, and with it a database connection, for every request that waits; here a process has
-`THREADS` of each, for good, whatever the number of open requests.
+asgiref would open a thread, and with it a database connection, for every request that waits; here a process has at
+most `THREADS` of each, whatever the number of open requests.
 """
 
 import asyncio
 import functools
-import threading
-import time
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, ParamSpec, TypeVar
@@ -23,11 +21,7 @@ R = TypeVar("R")
 THREADS: Final = 8
 """Work here waits for the disk and for Redis; more threads would only queue for SQLite's write lock."""
 
-CHECK_SECONDS: Final = 1.0
-"""How long a thread trusts its database connections without a look at their age and health."""
-
 _pool = ThreadPoolExecutor(THREADS, thread_name_prefix="api")
-_thread = threading.local()
 
 
 async def run(work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
@@ -57,13 +51,9 @@ def _rendered(view: Callable[..., HttpResponseBase], *args: object, **kwargs: ob
 
 
 def _with_connections(work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-    now = time.monotonic()
-    if now - getattr(_thread, "checked_at", 0.0) > CHECK_SECONDS:
-        _thread.checked_at = now
-        django.db.close_old_connections()
     try:
         return work(*args, **kwargs)
-    except django.db.Error:
-        # Closes a connection that broke, so that the next piece of work opens a new one.
+    finally:
+        # PostgreSQL's goes back to its pool, which looks at its health before it is used again. SQLite's stays
+        # open, unless it broke.
         django.db.close_old_connections()
-        raise

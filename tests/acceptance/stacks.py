@@ -18,6 +18,7 @@ import psutil
 from django.conf import settings
 
 from project.stack import ports
+from tests import databases
 from tests.waiting import until
 
 MARK: Final = "SLUICE_TEST_MARK"
@@ -71,8 +72,17 @@ class Stack:
             "SLUICE_STATE_DIR": self.access["state_dir"],
             "REDIS_URL": self.access["redis_url"],
             MARK: self.mark,
+            **databases.of_stack(self.folder),
         }
         return {**_clean_environment(), **FAST, **ours}
+
+    def manage(self, *arguments: str) -> str:
+        """What a command of `manage.py` says; the stack may have stopped."""
+        command = [sys.executable, "manage.py", *arguments]
+        done = subprocess.run(
+            command, cwd=settings.BASE_DIR, env=self.environment(), capture_output=True, text=True, check=True
+        )
+        return done.stdout
 
     def log(self) -> str:
         """All that the stack said so far."""
@@ -136,7 +146,7 @@ def launch(
         process = subprocess.Popen(
             command,
             cwd=settings.BASE_DIR,
-            env={**_clean_environment(), **FAST, **env, MARK: mark},
+            env={**_clean_environment(), **FAST, **databases.of_stack(folder), **env, MARK: mark},
             stdout=log,
             stderr=log,
         )
@@ -176,6 +186,7 @@ def running(*arguments: str, env: Mapping[str, str] = NO_ENV) -> Iterator[Stack]
             yield wait_ready(process, mark, Path(name))
         finally:
             clean_up(process, mark)
+            databases.drop_of_stack(Path(name))
 
 
 def clean_up(process: subprocess.Popen[bytes], mark: str) -> None:

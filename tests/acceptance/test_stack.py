@@ -1,11 +1,9 @@
 """`manage.py up`: one command for everything, that leaves nothing behind."""
 
-import contextlib
 import json
 import os
 import signal
 import socket
-import sqlite3
 import stat
 import subprocess
 import sys
@@ -199,10 +197,10 @@ def test_a_second_signal_hurries_and_jobs_are_handed_back(own_stack: Stack) -> N
 
 def _status(stack: Stack, job_id: str) -> tuple[str, int]:
     """The job's status and attempts, from the stopped stack's database."""
-    with contextlib.closing(sqlite3.connect(stack.folder / "state" / "sluice.sqlite3")) as database:
-        query = "SELECT status, attempts FROM inference_job WHERE id = ?"
-        status, attempts = database.execute(query, [job_id.replace("-", "")]).fetchone()
-        return status, attempts
+    query = f"from inference.models import Job; job = Job.objects.get(id='{job_id}')"
+    said = stack.manage("shell", "--verbosity=0", "-c", f"{query}; print(job.status, job.attempts)")
+    status, attempts = said.split()
+    return status, int(attempts)
 
 
 def test_a_killed_stack_leaves_nothing_running(own_stack: Stack) -> None:

@@ -20,7 +20,7 @@ from inference.broker import Broker, QueueStats
 from inference.models import Job, JobEvent, Worker
 from inference.states import JobEventKind, JobStatus, WorkerState
 from project.celery import TRANSPORT
-from tests import factories
+from tests import databases, factories
 from tests.waiting import until
 from workers import process_tree
 
@@ -88,7 +88,7 @@ class Fleet:
         self._processes: list[Process] = []
         self._env = {
             **os.environ,
-            "DATABASE_URL": f"sqlite:///{connection.settings_dict['NAME']}",
+            databases.URL: databases.url_of(connection.settings_dict["NAME"]),
             "REDIS_URL": valkey,
             "SLUICE_BROKER_PREFIX": prefix,
             "SLUICE_STATE_DIR": str(folder),
@@ -137,8 +137,6 @@ class Fleet:
 @pytest.fixture
 def fleet(sluice: Broker, valkey: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Fleet]:
     """Starts workers; none is left when the test ends."""
-    if connection.vendor != "sqlite":
-        pytest.skip("the workers' processes find SQLite's test database only")
     monkeypatch.setattr(settings, "REDIS_URL", valkey)
     monkeypatch.setattr(settings, "BROKER_PREFIX", sluice.prefix)
     monkeypatch.setattr(settings, "LEASE_SECONDS", LEASE_SECONDS)
