@@ -2,48 +2,27 @@
 
 import uuid
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import replace
 from datetime import datetime
-from enum import StrEnum
-from operator import attrgetter
-from typing import Any, Final
 
 from django.conf import settings
-from django.db import connection, transaction
+from django.db import transaction
 from django.utils import timezone
 
 from inference import fleet
-from inference.lifecycle import transitions
+from inference.lifecycle import statements, transitions
 from inference.lifecycle.changes import Applied, Change, NewJob, Start, Work
-from inference.models import Job, JobEvent
+from inference.lifecycle.statements import Event, Found
+from inference.models import Job
 from inference.states import Endpoint, JobEventKind, JobStatus
-
-COLUMNS: Final = tuple(f.name for f in fields(transitions.Row))
-NO_CLAIM: Final = uuid.UUID(int=0)
-_VALUES: Final = attrgetter(*COLUMNS)
-
-# The rows are locked when this runs; its condition is the second lock, should that ever not hold.
-_UPDATE: Final = (
-    f"UPDATE {Job._meta.db_table} SET {', '.join(f'{name} = %s' for name in COLUMNS)}"  # noqa: S608 - our own names
-    " WHERE id = %s AND status = %s AND COALESCE(claim_id, %s) = %s"
-)
-
-
-@dataclass(frozen=True, slots=True)
-class _Known:
-    """A job's row as read in this transaction, and as the changes so far made it."""
-
-    model: str
-    read: transitions.Row
-    row: transitions.Row
 
 
 def create(jobs: Sequence[NewJob]) -> list[Job]:
     """Insert the rows, `queued`, with their first events, in one transaction. Publishes nothing."""
     with transaction.atomic():
         rows = Job.objects.bulk_create([_new_row(job) for job in jobs])
-        JobEvent.objects.bulk_create(
-            [JobEvent(job_id=job.id, at=job.created_at, kind=JobEventKind.QUEUED) for job in jobs]
+        statements.insert_events(
+            Event(job.id, job.created_at, JobEventKind.QUEUED, None, "", 0, "") for job in jobs
         )
     return rows
 
@@ -57,16 +36,16 @@ def apply(changes: Sequence[Change], *, now: datetime | None = None) -> list[App
         return []
     now = now or timezone.now()
     with transaction.atomic():
-        known = _lock({change.job_id for change in changes})
+        known = statements.lock({change.job_id for change in changes})
         ready = _ready_since(known.values(), now)
         answers, events = [], []
         for change in changes:
             answer, event = _apply_one(known, change, now, ready)
             answers.append(answer)
             events += [event] if event else []
-        _write(known)
-        JobEvent.objects.bulk_create(events)
-        return _with_work(answers, changes, known)
+        statements.update((job_id, job) for job_id, job in known.items() if job.row != job.read)
+        statements.insert_events(events)
+        return [_with_work(a, c, known) for a, c in zip(answers, changes, strict=True)]
 
 
 def _new_row(job: NewJob) -> Job:
@@ -89,32 +68,21 @@ def _new_row(job: NewJob) -> Job:
     )
 
 
-def _lock(job_ids: set[uuid.UUID]) -> dict[uuid.UUID, _Known]:
-    """Read the rows under a lock. SQLite's transaction is IMMEDIATE; PostgreSQL locks by id, lest two deadlock."""
-    query = Job.objects.select_for_update().filter(id__in=job_ids).order_by("id")
-    known = {}
-    for job_id, model, status, *rest in query.values_list("id", "model_id", *COLUMNS):
-        row = transitions.Row(**dict(zip(COLUMNS, (JobStatus(status), *rest), strict=True)))
-        known[job_id] = _Known(model, row, row)
-    return known
-
-
-def _ready_since(known: Iterable[_Known], now: datetime) -> dict[str, datetime | None]:
+def _ready_since(known: Iterable[Found], now: datetime) -> dict[str, datetime | None]:
     """Look the registry up for the models of late jobs only: almost never."""
-    late = {k.model for k in known if k.row.status is JobStatus.QUEUED and k.row.start_deadline_at <= now}
+    late = {job.model for job in known if job.row.status is JobStatus.QUEUED and job.row.start_deadline_at <= now}
     return {model: fleet.ready_since(model, now=now) for model in late}
 
 
 def _apply_one(
-    known: dict[uuid.UUID, _Known], change: Change, now: datetime, ready: dict[str, datetime | None]
-) -> tuple[Applied, JobEvent | None]:
+    known: dict[uuid.UUID, Found], change: Change, now: datetime, ready: dict[str, datetime | None]
+) -> tuple[Applied, Event | None]:
     job = known.get(change.job_id)
     if job is None:
         return Applied(job_id=change.job_id, moved=False, status=None), None
     terms = transitions.Terms(now, settings.MAX_ATTEMPTS, ready.get(job.model))
     before, step = job.row, transitions.decide(job.row, change, terms)
-    after = step.row if step else before
-    known[change.job_id] = replace(job, row=after)
+    job.row = after = step.row if step else before
     answer = Applied(
         job_id=change.job_id, moved=_is_moved(change, step, after), status=after.status, claim_id=before.claim_id
     )
@@ -127,9 +95,9 @@ def _is_moved(change: Change, step: transitions.Step | None, after: transitions.
     return step is not None
 
 
-def _event(job_id: uuid.UUID, before: transitions.Row, step: transitions.Step, now: datetime) -> JobEvent:
+def _event(job_id: uuid.UUID, before: transitions.Row, step: transitions.Step, now: datetime) -> Event:
     anew = step.kind is JobEventKind.QUEUED
-    return JobEvent(
+    return Event(
         job_id=job_id,
         at=now,
         kind=step.kind,
@@ -140,59 +108,21 @@ def _event(job_id: uuid.UUID, before: transitions.Row, step: transitions.Step, n
     )
 
 
-def _write(known: dict[uuid.UUID, _Known]) -> None:
-    changed = [(job_id, job) for job_id, job in known.items() if job.row != job.read]
-    if not changed:
-        return
-    with connection.cursor() as cursor:
-        cursor.executemany(_UPDATE, [_parameters(job_id, job) for job_id, job in changed])
-        if cursor.rowcount != len(changed):
-            raise RuntimeError(f"{len(changed)} locked jobs to write, {cursor.rowcount} written")
-
-
-def _parameters(job_id: uuid.UUID, job: _Known) -> list[Any]:
-    held = job.read.claim_id or NO_CLAIM
-    return [_adapt(v) for v in (*_VALUES(job.row), job_id, job.read.status, NO_CLAIM, held)]
-
-
-def _adapt(value: object) -> Any:
-    """Return the value as the database's driver takes it: what the ORM does, at a tenth of its price."""
-    match value:
-        case uuid.UUID():
-            return value if connection.features.has_native_uuid_field else value.hex
-        case datetime():
-            return connection.ops.adapt_datetimefield_value(value)
-        case StrEnum():
-            return str(value)
-    return value
-
-
-def _with_work(answers: list[Applied], changes: Sequence[Change], known: dict[uuid.UUID, _Known]) -> list[Applied]:
-    started = {a.job_id for a, c in zip(answers, changes, strict=True) if a.moved and isinstance(c, Start)}
-    if not started:
-        return answers
-    work = _read_work(started, known)
-    return [
-        replace(a, work=work[a.job_id]) if a.moved and isinstance(c, Start) else a
-        for a, c in zip(answers, changes, strict=True)
-    ]
-
-
-def _read_work(job_ids: set[uuid.UUID], known: dict[uuid.UUID, _Known]) -> dict[uuid.UUID, Work]:
-    query = Job.objects.filter(id__in=job_ids).values_list(
-        "id", "endpoint", "request", "model_id", "tier_id", "streamed", "created_at"
+def _with_work(answer: Applied, change: Change, known: dict[uuid.UUID, Found]) -> Applied:
+    if not (answer.moved and isinstance(change, Start)):
+        return answer
+    job = known[change.job_id]
+    return replace(
+        answer,
+        work=Work(
+            endpoint=Endpoint(job.endpoint),
+            request=statements.request_of(change.job_id) if job.request is None else job.request,
+            model=job.model,
+            tier=job.tier,
+            streamed=job.streamed,
+            attempt=job.row.attempts,
+            engine_crashes=job.row.engine_crashes,
+            created_at=job.created_at,
+            started_at=job.row.started_at or job.created_at,
+        ),
     )
-    return {
-        job_id: Work(
-            endpoint=Endpoint(endpoint),
-            request=request,
-            model=model,
-            tier=tier,
-            streamed=streamed,
-            attempt=known[job_id].row.attempts,
-            engine_crashes=known[job_id].row.engine_crashes,
-            created_at=created_at,
-            started_at=known[job_id].row.started_at or created_at,
-        )
-        for job_id, endpoint, request, model, tier, streamed, created_at in query
-    }

@@ -11,6 +11,7 @@ from django.db import connection
 from django.utils import timezone
 
 from inference import fleet, lifecycle
+from inference.lifecycle import statements
 from inference.models import Job, JobEvent
 from inference.states import Endpoint, FailureReason, JobStatus, ReleaseReason
 from tests import factories
@@ -179,7 +180,7 @@ def test_a_commit_that_fails_leaves_nothing(db: None, monkeypatch: pytest.Monkey
     def refuse(*args: object, **kwargs: object) -> None:
         raise RuntimeError("no events today")
 
-    monkeypatch.setattr(JobEvent.objects, "bulk_create", refuse)
+    monkeypatch.setattr(statements, "insert_events", refuse)
     with pytest.raises(RuntimeError):
         lifecycle.apply([lifecycle.Start(factories.make_token(job.id), "worker-1")])
     job.refresh_from_db()
