@@ -1,7 +1,7 @@
 """Renders a chat as the engine will, so that its tokens can be counted before it is queued."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final, NoReturn
 
@@ -10,7 +10,12 @@ import jinja2.ext
 import jinja2.nodes
 import jinja2.sandbox
 
+from inference.limits import MAX_BODY_BYTES
+
 CONTINUE_MARK: Final = "CONTINUE_FINAL_MESSAGE "
+MAX_CHARACTERS: Final = 4 * MAX_BODY_BYTES
+"""Longest prompt made of a chat. Far above what any model takes; a variable of the caller's that a template writes
+with each message must not fill the memory."""
 
 
 class TemplateRefused(Exception):
@@ -47,16 +52,15 @@ class ChatTemplate:
         return text if rest.startswith(" ") else text.rstrip()  # the template trims what it is given
 
     def _fill(self, messages: list[dict[str, Any]], body: Mapping[str, Any], **own: Any) -> str:
-        return self._template.render(
-            {
-                **self._special_tokens,
-                **(body.get("chat_template_kwargs") or {}),
-                "documents": body.get("documents"),
-                "tools": body.get("tools"),
-                "messages": messages,
-                **own,
-            }
-        )
+        variables = {
+            **self._special_tokens,
+            **(body.get("chat_template_kwargs") or {}),
+            "documents": body.get("documents"),
+            "tools": body.get("tools"),
+            "messages": messages,
+            **own,
+        }
+        return _bounded(self._template.generate(variables))
 
     def _message(self, message: Mapping[str, Any]) -> dict[str, Any]:
         """Return the message as the template takes it: content as text or as parts, arguments as objects."""
@@ -94,6 +98,17 @@ class _GenerationBlock(jinja2.ext.Extension):
 
 def _tojson(value: object, **options: Any) -> str:
     return json.dumps(value, **{"ensure_ascii": False} | options)
+
+
+def _bounded(pieces: Iterable[str]) -> str:
+    """Join what a template writes. Raises TemplateRefused as soon as it is too much."""
+    taken, length = [], 0
+    for piece in pieces:
+        length += len(piece)
+        if length > MAX_CHARACTERS:
+            raise TemplateRefused(f"the prompt made of them has more than {MAX_CHARACTERS} characters")
+        taken.append(piece)
+    return "".join(taken)
 
 
 def _raise_exception(message: str) -> NoReturn:

@@ -5,6 +5,7 @@ from typing import Any
 import jinja2
 import pytest
 
+from inference import chat_template
 from inference.chat_template import ChatTemplate, TemplateRefused
 
 CHATML = (
@@ -115,6 +116,16 @@ def test_tools_documents_and_own_variables_reach_the_template_but_cannot_replace
     fields = {"tools": [{}, {}], "documents": [{}], "chat_template_kwargs": {"mood": "!", "messages": "mine"}}
 
     assert render(source, user("Hi"), **fields) == "21!Hi<s>"
+
+
+def test_a_variable_written_with_every_message_cannot_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chat_template, "MAX_CHARACTERS", 10_000)
+    source = "{% for m in messages %}{{ m.content + eos_token }}{% endfor %}"
+    chat = [user("x")] * 10
+
+    assert len(render(source, *chat, chat_template_kwargs={"eos_token": "e" * 999})) == 10_000
+    with pytest.raises(TemplateRefused, match="more than 10000 characters"):
+        render(source, *chat, chat_template_kwargs={"eos_token": "e" * 1000})
 
 
 def test_generation_blocks_are_their_contents() -> None:
