@@ -4,7 +4,6 @@ import json
 from typing import Any, Final
 
 import orjson
-from django.http import HttpRequest
 
 from inference import errors
 from inference.api import executor
@@ -46,7 +45,6 @@ def _parse_leniently(raw: bytes, error: orjson.JSONDecodeError) -> Any:
         ) from None  # the decoder's error holds the body
 
 
-async def read(request: HttpRequest) -> dict[str, Any]:
+async def read(raw: bytes) -> dict[str, Any]:
     """Parse a request's body; errors as of `parse`."""
-    raw = request.body
     return await executor.run(parse, raw) if len(raw) > LARGE_BYTES else parse(raw)

@@ -33,11 +33,17 @@ class ApiRequest(ASGIRequest):
     def __init__(self, scope: dict[str, Any], body_file: io.BytesIO) -> None:
         super().__init__(scope, body_file)
         # DRF takes a request without a length, sent in chunks, for one without a body.
-        self.META["CONTENT_LENGTH"] = str(body_file.getbuffer().nbytes)
+        self.META["CONTENT_LENGTH"] = str(body_file.seek(0, io.SEEK_END))
+        body_file.seek(0)
         self.closing = contextlib.AsyncExitStack()
         """Unwound after the last byte was sent, or as soon as the client has left. It is never cut short."""
         self.answer_headers: dict[str, str] = {}
         """Sent with whatever the answer will be, errors too."""
+
+    def take_body(self) -> bytes:
+        """Return the body and keep it no longer: a client that waits must cost little. Works once."""
+        taken, self._body, self._stream = self.body, b"", io.BytesIO()
+        return taken
 
     def get_host(self) -> str:
         """Return the Host header as it is: it only shapes links that go back to the sender.

@@ -1,5 +1,6 @@
 """A synchronous call and its job: how one ends the other."""
 
+import gc
 import uuid
 from datetime import timedelta
 from typing import Any
@@ -10,6 +11,7 @@ from django.utils import timezone
 
 from inference import fleet, lifecycle, results, submission
 from inference.api import sse
+from inference.api.handler import ApiRequest
 from inference.broker import Broker, Claimed
 from inference.models import Job
 from inference.states import FailureReason, JobStatus
@@ -255,6 +257,28 @@ def test_a_stream_goes_on_although_redis_lost_who_waits(
         hand.say(claimed, b"data: {}\n\n", b"data: [DONE]\n\n")
         hand.say(claimed, b"", kind="end")
     assert call.response.text == "data: {}\n\ndata: [DONE]\n\n"
+
+
+def test_a_stream_whose_output_is_lost_is_an_error_not_to_be_retried(api: Api, hand: Hand) -> None:
+    with in_background(api, stream=True) as call:
+        hand.succeed(hand.claim(), {"choices": []})
+    assert (call.response.status_code, call.response.json()["error"]["code"]) == (500, "output_lost")
+    assert call.response.headers["x-should-retry"] == "false"
+
+
+def test_a_client_that_waits_does_not_hold_its_prompt_in_memory(api: Api, hand: Hand) -> None:
+    sent = {"role": "user", "content": f"mark {uuid.uuid4()}"}
+
+    def is_held(thing: object) -> bool:
+        if isinstance(thing, ApiRequest):
+            return len(thing.body) > 0
+        return type(thing) is dict and thing is not sent and thing.get("content") == sent["content"]
+
+    with in_background(api, messages=[sent]) as call:
+        claimed = hand.claim()
+        waiting.until(lambda: not any(map(is_held, gc.get_objects())))
+        hand.succeed(claimed, {"choices": []})
+    assert call.response.status_code == 200
 
 
 def test_every_accepted_call_names_its_job(api: Api, echo: None) -> None:

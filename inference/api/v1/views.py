@@ -48,13 +48,14 @@ async def model(request: HttpRequest, name: str) -> HttpResponse:
 
 async def _generate(request: ApiRequest, endpoint: Endpoint) -> HttpResponseBase:
     caller = await authentication.caller(request)
-    body = await bodies.read(request)
+    body = await bodies.read(request.take_body())
     if _prefers_async(request):
         return await _detached(request, caller, endpoint, body)
     mailbox = results.mailbox()
     call = Call(caller, request.closing.enter_context(mailbox.listen(new_job_id())))
     request.closing.push_async_callback(call.abandon)
     accepted = await call.submit(endpoint, body, mailbox=mailbox.name)
+    del body  # it is on record, and the client may wait for long
     request.answer_headers |= {JOB_ID_HEADER: str(call.inbox.job_id), TIER_HEADER: accepted.tier}
     if not accepted.streamed:
         return _answer(await call.finish(), accepted.service_tier)
@@ -63,7 +64,7 @@ async def _generate(request: ApiRequest, endpoint: Endpoint) -> HttpResponseBase
         return sse.EventStream(streams.relay(call, heard))
     # It ended before it said anything: an error with a status of its own, since no header is out yet.
     answer(await call.row())
-    raise errors.SluiceError("The output is lost; ask for the job by its id.", code="output_lost")
+    raise errors.JobFailed("The output is lost; ask for the job by its id.", code="output_lost")
 
 
 async def _detached(
