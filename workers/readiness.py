@@ -20,6 +20,8 @@ MAX_FAILED_LOADS: Final = 5
 """So many loads in a row without reaching `ready` and the worker gives up."""
 SUSPICION_SECONDS: Final = 3.0
 """An engine that dropped a connection has this long to turn out dead."""
+WARM_UP_SECONDS: Final = 600.0
+"""An engine that has loaded and does not answer by then never will."""
 
 
 class Readiness:
@@ -37,7 +39,8 @@ class Readiness:
     @property
     def is_open(self) -> bool:
         """Whether the worker may claim. Any thread may ask."""
-        return self.condition.state is WorkerState.READY
+        # A drain comes from another thread, perhaps just when the loop opens the gate: so its mark counts too.
+        return self.condition.state is WorkerState.READY and not self._is_draining
 
     async def run(self) -> None:
         """Keep an engine running until a drain or a cancel; returns in state `failed` if it cannot be loaded."""
@@ -79,7 +82,8 @@ class Readiness:
         self._become(WorkerState.LOADING, self.condition.detail)
         await self.engine.start()
         self._become(WorkerState.WARMING)
-        await self.engine.warm_up()
+        async with asyncio.timeout(WARM_UP_SECONDS):
+            await self.engine.warm_up()
         gauges = await self.engine.gauges()
         if gauges.kv_capacity_tokens:
             self.capacity = replace(self.capacity, kv_tokens=gauges.kv_capacity_tokens)
@@ -111,7 +115,7 @@ class Readiness:
         except TimeoutError:
             try:
                 await self.engine.gauges()
-            except EngineGone:
+            except Exception:  # whatever it is: an error here would leave the engine without a supervisor
                 return True
             return False
         return True

@@ -2,6 +2,7 @@
 
 import asyncio
 import functools
+import types
 from collections.abc import AsyncGenerator, Callable
 from typing import Any
 
@@ -26,12 +27,12 @@ class ScriptedEngine:
         self.starts = 0
         self.stops = 0
         self.fault: Exception | None = None
-        self.answers = True
+        self.silence: Exception | None = None
 
     async def start(self) -> None:
         self.starts += 1
         self.exited.clear()
-        self.answers = True
+        self.silence = None
         await self.loaded.wait()
         if isinstance(self.fault, EngineGone):
             raise self.fault
@@ -42,8 +43,8 @@ class ScriptedEngine:
             raise self.fault
 
     async def gauges(self) -> EngineGauges:
-        if not self.answers:
-            raise EngineGone("silent")
+        if self.silence:
+            raise self.silence
         return EngineGauges(0, 0, kv_capacity_tokens=5000, kv_used_share=0.0, preemptions=0)
 
     async def stop(self) -> None:
@@ -126,6 +127,15 @@ async def test_a_wrong_answer_to_the_warm_up_keeps_it_shut() -> None:
     assert "ready" not in watched.states
 
 
+async def test_an_engine_that_never_answers_the_warm_up_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(readiness, "WARM_UP_SECONDS", 0.01)
+    watched = Watched()
+    watched.engine.loaded.set()
+    async with asyncio.timeout(5):
+        await watched.task
+    assert watched.state == WorkerState.FAILED
+
+
 async def test_an_engine_that_falls_shuts_the_gate_and_is_started_again() -> None:
     watched = await Watched().ready()
     watched.engine.loaded.clear()
@@ -166,9 +176,10 @@ async def test_a_dropped_connection_shuts_the_gate_until_the_engine_has_answered
     await watched.end()
 
 
-async def test_an_engine_that_stays_silent_when_suspected_is_started_again() -> None:
+@pytest.mark.parametrize("silence", [EngineGone("silent"), ValueError("cannot convert float NaN to integer")])
+async def test_an_engine_without_a_sound_answer_when_suspected_is_started_again(silence: Exception) -> None:
     watched = await Watched().ready()
-    watched.engine.answers = False
+    watched.engine.silence = silence
     watched.readiness.suspect()
     await watched.until(lambda: watched.engine.starts == 2 and watched.readiness.is_open)
     await watched.end()
@@ -184,4 +195,16 @@ async def test_nothing_opens_a_draining_gate() -> None:
     assert set(watched.states[1:]) == {"draining"}
     await watched.readiness.close()
     assert watched.state == WorkerState.STOPPED
+    await watched.end()
+
+
+async def test_a_drain_that_comes_just_when_the_gate_opens_keeps_it_shut(monkeypatch: pytest.MonkeyPatch) -> None:
+    watched = Watched()
+    # Where another thread may come in: after the look at the mark, before the new condition is there.
+    clock = types.SimpleNamespace(time=watched.readiness.drain)
+    monkeypatch.setattr(readiness, "time", clock)
+    watched.engine.loaded.set()
+    watched.engine.warmed.set()
+    await watched.until(lambda: len(watched.states) >= 4)
+    assert not watched.readiness.is_open
     await watched.end()
