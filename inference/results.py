@@ -42,9 +42,28 @@ class Inbox:
         self.heard_at = time.monotonic()
         self._last = (order(after), "")
         self._events: asyncio.Queue[Event] = asyncio.Queue()
+        self._held: list[Event] | None = None
+
+    @property
+    def is_held(self) -> bool:
+        """Whether earlier events are being looked up."""
+        return self._held is not None
+
+    def hold(self) -> None:
+        """Keep what arrives until `release`: earlier events are being looked up, and would come too late."""
+        self._held = []
+
+    def release(self, missed: Sequence[Event] = ()) -> None:
+        """Take in the events that were missed, then those that arrived meanwhile."""
+        held, self._held = self._held or [], None
+        for event in [*missed, *held]:
+            self.put(event)
 
     def put(self, event: Event) -> None:
         """Take an event in, unless it, or a later one, was taken in before."""
+        if self._held is not None:
+            self._held.append(event)
+            return
         place = (order(event.id), event.kind)
         # Events of a job without a stream bear the millisecond as their id: two kinds may share one.
         if place[0] < self._last[0] or place == self._last:
@@ -90,12 +109,16 @@ class Mailbox:
 
     async def catch_up(self, inboxes: Collection[Inbox]) -> None:
         """Have the jobs' events sent here (again); take in those missed. Raises BrokerAway and django.db.Error."""
-        asked = [(inbox.job_id, inbox.after) for inbox in inboxes]
-        missed = await executor.run(_missed, self.name, asked)
-        for inbox, events in zip(inboxes, missed, strict=True):
-            inbox.heard_at = time.monotonic()
-            for event in events:
-                inbox.put(event)
+        behind = [inbox for inbox in inboxes if not inbox.is_held]
+        for inbox in behind:
+            inbox.hold()
+        missed: list[list[Event]] = [[] for _ in behind]
+        try:
+            missed = await executor.run(_missed, self.name, [(inbox.job_id, inbox.after) for inbox in behind])
+        finally:
+            for inbox, events in zip(behind, missed, strict=True):
+                inbox.heard_at = time.monotonic()
+                inbox.release(events)
 
     async def _read(self) -> None:
         """Deliver what arrives, for ever. The name is new, so the mailbox is read from its beginning."""
