@@ -57,6 +57,22 @@ class WorkerRow:
     """Not heard for longer than a worker may be silent: what the row says is old."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Totals:
+    """All queues and workers in a few numbers."""
+
+    jobs: int
+    """Backlog of all queues."""
+    tokens: int
+    backlog_seconds: float
+    """Of the queue that waits longest."""
+    leases: int
+    slots: int
+    """Of the workers that may claim."""
+    ready_workers: int
+    workers: int
+
+
 def queue_rows(queues: Sequence[str] | None = None) -> list[QueueRow]:
     """Every job queue (or those named, `control` too), in a stable order. Raises broker.BrokerAway."""
     limits = snapshot.limits()
@@ -69,6 +85,20 @@ def worker_rows() -> list[WorkerRow]:
     """Every known worker by name; silent ones stay, stale, until they are pruned."""
     now = timezone.now()
     return [_worker_row(worker, now) for worker in Worker.objects.all()]
+
+
+def totals(queues: Sequence[QueueRow], workers: Sequence[WorkerRow]) -> Totals:
+    """Sum up what `queue_rows` and `worker_rows` returned."""
+    ready = [worker for worker in workers if worker.state is WorkerState.READY and not worker.stale]
+    return Totals(
+        jobs=sum(queue.jobs for queue in queues),
+        tokens=sum(queue.tokens for queue in queues),
+        backlog_seconds=max((queue.backlog_seconds for queue in queues), default=0.0),
+        leases=sum(queue.leases for queue in queues),
+        slots=sum(worker.slots for worker in ready),
+        ready_workers=len(ready),
+        workers=len(workers),
+    )
 
 
 def jobs_for(tenant: str | None) -> QuerySet[Job]:

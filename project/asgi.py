@@ -18,7 +18,7 @@ from inference.api.handler import ApiHandler  # noqa: E402
 
 api = ApiHandler()
 
-API_PATHS: Final = ("/v1/", "/api/")
+API_PATHS: Final = ("/v1/", "/api/", "/dashboard/streams/")
 OPEN_FILES: Final = 65_536
 
 

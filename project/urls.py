@@ -7,4 +7,5 @@ urlpatterns = [
     path("admin/", admin.site.urls),
     path("api/", include("inference.api.native.urls")),
     path("v1/", include("inference.api.v1.urls")),
+    path("", include("inference.dashboard.urls")),
 ]

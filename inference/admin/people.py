@@ -26,7 +26,7 @@ class PersonAdmin(UserAdmin):
     list_select_related = ("membership",)
     inlines: ClassVar = [MembershipInline]
 
-    @admin.display(description="tenant", empty_value="–")
+    @admin.display(description="tenant")
     def tenant(self, user: User) -> str | None:
         """Return the tenant whose jobs the user sees."""
         return user.membership.tenant_id if hasattr(user, "membership") else None

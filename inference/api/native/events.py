@@ -38,8 +38,13 @@ class Message:
 async def job_events(request: ApiRequest, job_id: uuid.UUID) -> HttpResponseBase:
     """GET /api/v1/jobs/{id}/events/: ends after the job's terminal state."""
     caller = await authentication.caller(request)
+    return await stream(request, caller.tenant, job_id)
+
+
+async def stream(request: ApiRequest, tenant: str, job_id: uuid.UUID) -> HttpResponseBase:
+    """Return the tenant's job's events from where the client left off. Raises errors.NotFound."""
     after = _after(request)
-    await executor.run(selectors.job_for, caller.tenant, job_id)
+    await executor.run(selectors.check_exists, tenant, job_id)
     inbox = await request.closing.enter_async_context(results.follow(job_id, after=after))
     # Read after the inbox: what happens between the two is seen twice, never missed.
     history = await executor.run(_history, job_id, after)

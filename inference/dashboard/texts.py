@@ -1,0 +1,47 @@
+"""The prompt and the answer of a job as a person reads them. Text, never markup: templates escape it."""
+
+import json
+from typing import Any, Final
+
+from inference.models import Job
+
+SHOWN_CHARACTERS: Final = 20_000
+"""More is cut: a page is no place for megabytes."""
+
+
+def prompt(job: Job) -> str:
+    """Return what was asked."""
+    body = json.loads(job.request)
+    if "messages" in body:
+        return cut(
+            "\n\n".join(_message(message, alone=len(body["messages"]) == 1) for message in body["messages"])
+        )
+    asked = body.get("prompt", "")
+    return cut(asked) if isinstance(asked, str) else f"{len(asked)} token ids"
+
+
+def answer(job: Job) -> str:
+    """Return what the engine said; empty while there is nothing."""
+    choices = json.loads(job.result).get("choices") if job.result else None
+    if not choices:
+        return ""
+    message = choices[0].get("message") or {}
+    calls = message.get("tool_calls")
+    said = message.get("content") or choices[0].get("text") or (_pretty(calls) if calls else "")
+    return cut(said)
+
+
+def cut(text: str) -> str:
+    """Return at most `SHOWN_CHARACTERS` of the text, and say so."""
+    rest = len(text) - SHOWN_CHARACTERS
+    return text if rest <= 0 else f"{text[:SHOWN_CHARACTERS]}\n\n… and {rest} more characters"
+
+
+def _message(message: dict[str, Any], *, alone: bool) -> str:
+    content = message.get("content")
+    text = content if isinstance(content, str) else "".join(part.get("text", "") for part in content or [])
+    return text if alone else f"{message['role']}: {text}"
+
+
+def _pretty(value: Any) -> str:
+    return json.dumps(value, indent=2, ensure_ascii=False)

@@ -1,0 +1,114 @@
+"""The page and its parts. Each part is rendered here, and put into the page by htmx (`static/dashboard/`)."""
+
+import uuid
+from typing import Any, Final
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.urls import reverse
+from django.views.decorators.http import require_GET, require_POST
+
+from inference import broker, errors, selectors, snapshot, submission
+from inference.api.errors import headers
+from inference.dashboard import access, texts
+from inference.dashboard.forms import PromptForm
+from inference.models import Job
+from inference.states import Endpoint
+from inference.submission import Caller
+
+JOBS_SHOWN: Final = 20
+"""Newest jobs on the page; all of them are in the admin and the API."""
+
+
+@require_GET
+@access.member
+def home(request: HttpRequest, caller: Caller) -> HttpResponse:
+    """Show the whole page; `?job=` opens a job on it."""
+    wanted = request.GET.get("job")
+    opened = _shown(selectors.job_for(caller.tenant, _id(wanted))) if wanted else {}
+    form = PromptForm(limits=snapshot.limits())
+    return render(request, "dashboard/home.html", {"form": form, "caller": caller, **opened, **_board(caller)})
+
+
+@require_GET
+@access.member
+def board(request: HttpRequest, caller: Caller) -> HttpResponse:
+    """Show what changes all the time. The page asks for it again and again while it is looked at."""
+    return render(request, "dashboard/_board.html", _board(caller))
+
+
+@require_POST
+@access.member
+def submit(request: HttpRequest, caller: Caller) -> HttpResponse:
+    """Take a prompt in: answers with the job, to be followed, or with the form and what is wrong."""
+    form = PromptForm(request.POST, limits=snapshot.limits())
+    if not form.is_valid():
+        return _refused(request, form, status=422)
+    try:
+        job = submission.submit(
+            caller=caller,
+            endpoint=Endpoint.CHAT,
+            body=form.body(),
+            tier=form.cleaned_data["tier"],
+            stream=True,
+        )
+    except errors.SluiceError as error:
+        form.refuse(error)
+        return _refused(request, form, status=error.status, **headers(error))
+    return _accepted(request, form, job)
+
+
+@require_GET
+@access.member
+def job(request: HttpRequest, caller: Caller, job_id: uuid.UUID) -> HttpResponse:
+    """Show one job: prompt, answer, facts."""
+    response = render(request, "dashboard/_job.html", _shown(selectors.job_for(caller.tenant, job_id)))
+    return access.with_headers(response, {"HX-Replace-Url": _address(job_id)})
+
+
+@require_POST
+@access.member
+def cancel(request: HttpRequest, caller: Caller, job_id: uuid.UUID) -> HttpResponse:
+    """End a job, and answer with the board as it then is."""
+    submission.cancel(caller=caller, job_id=job_id)
+    return render(request, "dashboard/_board.html", _board(caller))
+
+
+def _board(caller: Caller) -> dict[str, Any]:
+    workers = selectors.worker_rows()
+    try:
+        queues = selectors.queue_rows()
+    except broker.BrokerAway:
+        queues = None  # jobs and workers are rows, and can be told without it
+    return {
+        "jobs": selectors.jobs_for(caller.tenant).defer("request", "result")[:JOBS_SHOWN],
+        "queues": queues,
+        "workers": workers,
+        "totals": selectors.totals(queues or [], workers),
+    }
+
+
+def _shown(found: Job) -> dict[str, Any]:
+    return {"job": found, "prompt": texts.prompt(found), "answer": texts.answer(found)}
+
+
+def _accepted(request: HttpRequest, form: PromptForm, accepted: Job) -> HttpResponse:
+    context = {"form": form, "form_beside": True, "job": accepted, "prompt": form.cleaned_data["prompt"]}
+    response = render(request, "dashboard/_accepted.html", context)
+    return access.with_headers(response, {"HX-Trigger": "board", "HX-Replace-Url": _address(accepted.pk)})
+
+
+def _refused(request: HttpRequest, form: PromptForm, *, status: int, **told: str) -> HttpResponse:
+    response = render(request, "dashboard/_form.html", {"form": form}, status=status)
+    return access.with_headers(response, {"HX-Retarget": "#prompt-form", "HX-Reswap": "outerHTML", **told})
+
+
+def _address(job_id: uuid.UUID) -> str:
+    return f"{reverse('dashboard:home')}?job={job_id}"
+
+
+def _id(text: str) -> uuid.UUID:
+    try:
+        return uuid.UUID(text)
+    except ValueError:
+        raise errors.NotFound("There is no such job.", code="job_not_found") from None

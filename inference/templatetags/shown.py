@@ -1,0 +1,48 @@
+"""How pages write numbers."""
+
+import uuid
+from datetime import datetime
+from typing import Final
+
+from django import template
+from django.utils import timezone
+
+register = template.Library()
+
+NONE: Final = "\N{EN DASH}"
+
+
+@register.filter
+def seconds(value: float | None) -> str:
+    """Return a duration as people say it: `40 ms`, `3.2 s`, `12 min`, `5 h`; a dash for none."""
+    if value is None:
+        return NONE
+    if value < 1:
+        return f"{value * 1000:.0f} ms" if value else "0 s"
+    if value < 120:
+        return f"{value:.1f} s" if value < 10 else f"{value:.0f} s"
+    return f"{value / 60:.0f} min" if value < 7200 else f"{value / 3600:.0f} h"
+
+
+@register.filter
+def age(moment: datetime) -> str:
+    """Return the time since then."""
+    return seconds(max(0.0, (timezone.now() - moment).total_seconds()))
+
+
+@register.filter
+def since(later: datetime | None, earlier: datetime | None) -> str:
+    """Return the time between two moments; a dash if one is not known."""
+    return seconds((later - earlier).total_seconds()) if later and earlier else NONE
+
+
+@register.filter
+def short(job_id: uuid.UUID) -> str:
+    """Return enough of an id to tell jobs apart by: when it was made, and what is random in it."""
+    return f"{str(job_id)[:8]}…{str(job_id)[-4:]}"
+
+
+@register.filter
+def count(value: int | None) -> str:
+    """Return a number with thin spaces between thousands; a dash for none."""
+    return NONE if value is None else f"{value:,}".replace(",", "\u202f")

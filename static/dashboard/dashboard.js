@@ -1,0 +1,115 @@
+// What htmx does not: keep the board fresh while it is looked at, and follow the opened job's events.
+"use strict";
+
+const BOARD_EVERY_MS = 1500;
+const TERMINAL = ["succeeded", "failed", "cancelled", "expired"];
+
+const byId = (id) => document.getElementById(id);
+const board = () => byId("board");
+
+// --- the board -----------------------------------------------------------------------------------------------
+
+function refresh() {
+  if (!document.hidden && !isSelecting()) htmx.trigger(document.body, "board");
+}
+
+function isSelecting() {
+  const selection = window.getSelection();
+  return !selection.isCollapsed && board().contains(selection.anchorNode);
+}
+
+setInterval(refresh, BOARD_EVERY_MS);
+document.addEventListener("visibilitychange", refresh);
+
+// --- what goes wrong -----------------------------------------------------------------------------------------
+
+function notice(text) {
+  const box = byId("notice");
+  box.replaceChildren();
+  if (!text) return;
+  const line = document.createElement("p");
+  line.className = "alert";
+  line.textContent = text;
+  box.append(line);
+}
+
+const OUT_OF_DATE = "This page is out of date: load it again.";
+const NO_ANSWER = "The server does not answer. Trying again …";
+let isAway = false;
+
+function tellAway() {
+  isAway = true;
+  notice(NO_ANSWER);
+}
+
+document.addEventListener("htmx:sendError", tellAway);
+document.addEventListener("htmx:beforeSwap", (event) => {
+  const { xhr } = event.detail;
+  if (xhr.status < 400) {
+    if (isAway || event.detail.requestConfig.verb === "post") notice("");
+    isAway = false;
+  } else if (!xhr.getResponseHeader("HX-Retarget")) {
+    // Not from one of our views: a proxy, or Django itself. Its page has no place in the middle of ours.
+    event.detail.shouldSwap = false;
+    if (xhr.status >= 500) tellAway();
+    else notice(OUT_OF_DATE);
+  }
+});
+
+// --- the opened job ------------------------------------------------------------------------------------------
+
+let source = null;
+
+function follow(panel) {
+  if (source) source.close();
+  source = null;
+  if (!panel.dataset.stream) return;
+  const answer = byId("answer");
+  let claim = null;
+  source = new EventSource(panel.dataset.stream);
+  source.addEventListener("chunk", (event) => {
+    const { claim_id, chunks } = JSON.parse(event.data);
+    if (claim_id !== claim) answer.textContent = ""; // two attempts never mix
+    claim = claim_id;
+    answer.append(chunks.map(textOf).join("")); // a text node: markup in an answer stays text
+    answer.scrollTop = answer.scrollHeight;
+  });
+  source.addEventListener("state", (event) => {
+    const { state } = JSON.parse(event.data);
+    const chip = byId("job-status");
+    chip.textContent = state;
+    chip.className = `chip ${state}`;
+    if (TERMINAL.includes(state)) ended(panel, answer, state);
+  });
+  source.addEventListener("error", (event) => {
+    if (event.target.readyState === EventSource.CLOSED) notice(OUT_OF_DATE);
+  });
+}
+
+function textOf(chunk) {
+  const choice = (chunk.choices || [])[0] || {};
+  return (choice.delta && choice.delta.content) || choice.text || "";
+}
+
+function ended(panel, answer, state) {
+  source.close();
+  source = null;
+  // The row has the last word. What was streamed of a job without an answer is nowhere else: it stays on the page.
+  const part = answer.textContent && state !== "succeeded" ? "#job-facts" : "#job-panel";
+  answer.removeAttribute("aria-busy");
+  htmx.ajax("GET", panel.dataset.address, { target: part, select: part, swap: "outerHTML" });
+  refresh();
+}
+
+htmx.onLoad((loaded) => {
+  const panel = loaded.id === "job-panel" ? loaded : loaded.querySelector("#job-panel");
+  if (panel) follow(panel);
+});
+
+// --- the form ------------------------------------------------------------------------------------------------
+
+document.addEventListener("keydown", (event) => {
+  if (event.key === "Enter" && (event.ctrlKey || event.metaKey) && event.target.id === "id_prompt") {
+    event.target.form.requestSubmit();
+  }
+});
