@@ -3,6 +3,7 @@
 import argparse
 import asyncio
 import contextlib
+import os
 import sys
 import time
 from pathlib import Path
@@ -27,6 +28,7 @@ NARROW: Final = 130
 def main() -> int:
     """Start the stack, send everything, show what happened, stop the stack."""
     options = _options()
+    os.umask(0o077)  # the log has logins in it, the database prompts: their owner's only
     console = Console() if sys.stdout.isatty() else Console(width=NARROW)
     console.print(f"Starting the stack ({options.engine}); its log is {options.state / 'up.log'}")
     try:

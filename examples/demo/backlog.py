@@ -1,6 +1,7 @@
 """The backlog as Flower shows it, read from its JSON with its login."""
 
 import asyncio
+import contextlib
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -36,10 +37,11 @@ def waiting(queues: list[dict[str, Any]]) -> int:
 
 
 async def watch(access: Access, backlog: Backlog) -> None:
-    """Read Flower's numbers until cancelled."""
+    """Read Flower's numbers until cancelled; an answer that fails to come is left out, being only for show."""
     login = (access.flower_user, access.flower_password)
     async with httpx.AsyncClient(base_url=access.flower_url, auth=login, trust_env=False) as client:
         while True:
-            answer = await client.get("/api/sluice/queues")
-            backlog.take(answer.raise_for_status().json()["queues"])
+            with contextlib.suppress(httpx.HTTPError):
+                answer = await client.get("/api/sluice/queues")
+                backlog.take(answer.raise_for_status().json()["queues"])
             await asyncio.sleep(POLL_SECONDS)

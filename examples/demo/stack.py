@@ -43,6 +43,7 @@ def running(state_dir: Path, *, engine: str, console: Console) -> Iterator[Acces
     """Run the stack for the length of a `with`. Raises StackFailed with the end of its log."""
     state_dir.mkdir(parents=True, exist_ok=True)
     log, ready_file = state_dir / "up.log", state_dir / "ready.json"
+    ready_file.unlink(missing_ok=True)  # one of a stack that was killed would be taken for this one's
     _prepare(state_dir)
     with log.open("wb") as out:
         command = _command(state_dir, ready_file, engine)

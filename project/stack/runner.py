@@ -4,6 +4,7 @@ import asyncio
 import dataclasses
 import fcntl
 import logging
+import os
 import signal
 import subprocess
 import time
@@ -27,7 +28,8 @@ def run(options: Options) -> None:
     """Run the stack until it is told to stop. Raises StackError if it can't start or a part fails for good."""
     for chatty in ("circus", "httpx"):
         logging.getLogger(chatty).setLevel(logging.WARNING)
-    options.state_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
+    os.umask(0o077)  # prompts, answers and logins are the owner's only, in whatever file a part puts them
+    options.state_dir.mkdir(parents=True, exist_ok=True)
     with _alone(options):
         _forget_ready_file(options)
         config = stack_config.build(options, credentials.load(options.state_dir))

@@ -1,6 +1,7 @@
 """How `manage.py up` settles ports, secrets and the environment of its parts."""
 
 import json
+import os
 import socket
 import stat
 from pathlib import Path
@@ -8,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from inference.states import EngineKind
-from project.stack import config, credentials, parts, ports
+from project.stack import config, credentials, parts, ports, runner
 from project.stack.config import Options, StackConfig, StackError
 from project.stack.credentials import Credentials
 from project.stack.parts import Stage
@@ -30,6 +31,18 @@ def test_a_taken_port_is_refused_before_anything_starts(tmp_path: Path) -> None:
         port = other.getsockname()[1]
         with pytest.raises(StackError, match=rf"port {port} on 127\.0\.0\.1 is taken"):
             make_config(tmp_path, port=port)
+
+
+def test_what_a_stack_writes_is_its_owners_only(tmp_path: Path) -> None:
+    state, before = tmp_path / "new" / "state", os.umask(0o022)
+    try:
+        with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(StackError, match="is taken"):
+            runner.run(make_options(state, port=taken.getsockname()[1]))
+    finally:
+        os.umask(before)
+    written = [state, *state.rglob("*")]
+    assert len(written) > 1
+    assert not [path for path in written if path.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO)]
 
 
 def test_flower_keeps_its_distance_from_the_web_port() -> None:
