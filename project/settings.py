@@ -118,7 +118,10 @@ MAX_ATTEMPTS = env.int("SLUICE_MAX_ATTEMPTS", 3, validate=validate.Range(min=1))
 DRAIN_SECONDS = env.float("SLUICE_DRAIN_SECONDS", 60.0, validate=validate.Range(min=0))
 """How long a worker told to stop may finish what it runs."""
 RECONCILE_SECONDS = env.float("SLUICE_RECONCILE_SECONDS", 10.0, validate=validate.Range(min=0.5))
-ENGINE_KIND = env.str("SLUICE_ENGINE", "vllm", validate=validate.OneOf(["vllm", "sim"]))
+ENGINE_KIND = env.str("SLUICE_ENGINE", "vllm", validate=validate.OneOf(["vllm", "sim", "external"]))
+ENGINE_URL = env.str("SLUICE_ENGINE_URL", "")
+ENGINE_KEY = env.str("SLUICE_ENGINE_KEY", "")
+"""Of an external engine. In the environment only, since every user of a machine can read command lines."""
 MODELS_DIR = env.path("SLUICE_MODELS_DIR", BASE_DIR / "models")
 """Relative `source` paths of served models start here."""
 

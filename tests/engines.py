@@ -1,17 +1,22 @@
 """Builders for tests of engines, and what they ask of the process table."""
 
 import asyncio
+import contextlib
 import json
-from collections.abc import Awaitable, Callable
+import os
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 from django.conf import settings
 
 from inference.states import Endpoint, EngineKind
+from project.stack import ports
 from tests import factories
 from workers import process_tree
-from workers.engine import Engine, EngineCall, EngineGauges, EngineSpec
+from workers.engine import Engine, EngineAway, EngineCall, EngineGauges, EngineSpec
 
 DEADLINE_SECONDS = 30.0
 """No test waits longer for a fact; only a broken one waits so long."""
@@ -65,6 +70,87 @@ async def until_gone(*pids: int) -> None:
         return not {process.pid for process in process_tree.processes()} & set(pids)
 
     await until(gone)
+
+
+class TcpSim:
+    """Somebody else's engine: the simulated one, on a TCP port that it keeps through its deaths."""
+
+    def __init__(self, *options: str, key: str = "") -> None:
+        self.port = ports.any_free("127.0.0.1")
+        self.url = f"http://127.0.0.1:{self.port}"
+        self._options: tuple[str, ...] = (
+            "--model",
+            factories.MODEL,
+            "--fact-question",
+            "capital of France",
+            "--fact-answer",
+            "Paris",
+        )
+        self._options += options
+        self._env = {**os.environ, "SLUICE_SIM_KEY": key}
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self, *options: str) -> None:
+        """Begin to load; `options` count for this life."""
+        command = (sys.executable, "-m", "workers.sim", "--port", str(self.port), *self._options, *options)
+        self._process = subprocess.Popen(command, env=self._env, cwd=settings.BASE_DIR)
+
+    def kill(self) -> None:
+        if self._process:
+            self._process.kill()
+            self._process.wait()
+
+
+@contextlib.contextmanager
+def tcp_sim(*options: str, key: str = "") -> Iterator[TcpSim]:
+    """One that runs for the length of a `with`."""
+    sim = TcpSim(*options, key=key)
+    sim.start()
+    try:
+        yield sim
+    finally:
+        sim.kill()
+
+
+async def start_when_there(engine: Engine) -> None:
+    """Start an external engine as a worker does: by asking until it answers."""
+
+    async def is_there() -> bool:
+        try:
+            await engine.start()
+        except EngineAway:
+            return False
+        return True
+
+    await until(is_there)
+
+
+@contextlib.asynccontextmanager
+async def on_tcp(socket_path: Path) -> AsyncIterator[str]:
+    """URL of a port whose connections all end at the Unix socket: an engine that is there already, over TCP."""
+
+    async def join(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(OSError):
+            engine_reader, engine_writer = await asyncio.open_unix_connection(str(socket_path))
+            halves = [asyncio.create_task(_pump(reader, engine_writer))]
+            halves += [asyncio.create_task(_pump(engine_reader, writer))]
+            # Whoever closes first, closes both: so an abort arrives as it would without this.
+            await asyncio.wait(halves, return_when=asyncio.FIRST_COMPLETED)
+            for half in halves:
+                half.cancel()
+            await asyncio.gather(*halves, return_exceptions=True)
+            engine_writer.close()
+        writer.close()
+
+    server = await asyncio.start_server(join, "127.0.0.1")
+    yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    server.close()
+
+
+async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    while data := await reader.read(65536):
+        writer.write(data)
+        await writer.drain()
 
 
 def processes_of(marker: str | Path) -> dict[int, str]:

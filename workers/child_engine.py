@@ -18,7 +18,7 @@ from workers.engine_client import EngineClient
 logger = logging.getLogger(__name__)
 
 _ROOT: Final = Path(__file__).resolve().parent.parent
-_WITHHELD: Final = frozenset({"DJANGO_SECRET_KEY", "DATABASE_URL", "REDIS_URL"})
+_WITHHELD: Final = frozenset({"DJANGO_SECRET_KEY", "DATABASE_URL", "REDIS_URL", "SLUICE_ENGINE_KEY"})
 """Of the worker's environment; an engine has no business with them."""
 _HEALTH_SECONDS: Final = 0.1
 _LOCK_SECONDS: Final = 0.05
@@ -53,7 +53,7 @@ class ChildEngine:
         """See `Engine.start`."""
         await self.stop()
         await self._spawn()
-        self._client = EngineClient(self._spec.socket_path)
+        self._client = EngineClient.on_socket(self._spec.socket_path)
         while not await self._client.is_healthy():
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self.exited.wait(), _HEALTH_SECONDS)

@@ -5,19 +5,21 @@ import os
 import re
 import socket
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Self
 
 from inference import routing
 from inference.limits import Limits, ModelLimits
 from inference.states import EngineKind
-from workers import devices
+from workers import devices, engine_url
 from workers.engine import EngineSpec
 
 EVERYTHING: Final = ("*",)
 MAX_SOCKET_PATH_BYTES: Final = 100
 """A Unix socket's path has little room."""
+MAX_NODE_CHARACTERS: Final = 128
+"""As many as a row has room for."""
 _NODE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*(@[A-Za-z0-9][A-Za-z0-9_.-]*)?")
 
 
@@ -27,15 +29,20 @@ class ConfigError(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """What the command line said."""
+    """What the command line said, and of the engine's key the environment."""
 
-    device: str
+    device: str | None = None
+    """None for an external engine only."""
     serve: tuple[str, ...] = EVERYTHING
     """Shell-style patterns of queue names."""
     model: str
     engine: EngineKind
     name: str | None = None
     """None: after the device."""
+    engine_url: str | None = None
+    """Of an external engine only."""
+    engine_key: str = field(default="", repr=False)
+    """Likewise; empty for an engine that asks for none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,12 +98,15 @@ class WorkerConfig:
 
 
 def _node(options: Options) -> tuple[str, str]:
-    name = options.name or f"worker-{options.device.replace(',', '-')}"
+    name = options.name or f"worker-{(options.device or devices.EXTERNAL).replace(',', '-')}"
     if not _NODE.fullmatch(name):
         raise ConfigError(f"--name {name!r}: letters, digits, '.', '_' and '-' only, with or without '@host'")
     first, _, host = name.partition("@")
     host = host or socket.gethostname()
-    return f"{first}@{host}", host
+    node = f"{first}@{host}"
+    if len(node) > MAX_NODE_CHARACTERS:
+        raise ConfigError(f"--name {node!r} is longer than {MAX_NODE_CHARACTERS} characters")
+    return node, host
 
 
 def _model(name: str, limits: Limits) -> ModelLimits:
@@ -107,19 +117,51 @@ def _model(name: str, limits: Limits) -> ModelLimits:
 
 
 def _engine(options: Options, model: ModelLimits, node: str, paths: Paths) -> EngineSpec:
+    is_external = options.engine is EngineKind.EXTERNAL
+    return EngineSpec(
+        kind=options.engine,
+        model=model,
+        device=_no_device(options) if is_external else _device(options, model),
+        socket_path=_socket_path(paths.state_dir, node),
+        log_path=paths.state_dir / "logs" / f"{node.partition('@')[0]}-engine.log",
+        models_dir=paths.models_dir,
+        url=_url(options) if is_external else "",
+        key=_key(options) if is_external else "",
+    )
+
+
+def _device(options: Options, model: ModelLimits) -> str:
+    if options.engine_url is not None:
+        raise ConfigError(f"--engine-url: an engine of kind {options.engine} is the worker's own and has no URL")
+    if options.device is None:
+        raise ConfigError("--device is missing: cpu, or a GPU as in 0, or several as in 0,1")
     try:
         device = devices.parse(options.device)
         devices.tensor_parallel_size(device, wanted=model.tensor_parallel_size)
     except ValueError as error:
         raise ConfigError(f"--device: {error}") from error
-    return EngineSpec(
-        kind=options.engine,
-        model=model,
-        device=options.device,
-        socket_path=_socket_path(paths.state_dir, node),
-        log_path=paths.state_dir / "logs" / f"{node.partition('@')[0]}-engine.log",
-        models_dir=paths.models_dir,
-    )
+    return options.device
+
+
+def _no_device(options: Options) -> str:
+    if options.device not in {None, devices.EXTERNAL}:
+        raise ConfigError(f"--device {options.device!r}: an external engine has none of ours, leave it out")
+    return devices.EXTERNAL
+
+
+def _url(options: Options) -> str:
+    if not options.engine_url:
+        raise ConfigError("--engine-url is missing: where is the external engine?")
+    try:
+        return engine_url.parse(options.engine_url)
+    except ValueError as error:
+        raise ConfigError(f"--engine-url: {error}") from error
+
+
+def _key(options: Options) -> str:
+    if not re.fullmatch(r"[!-~]*", options.engine_key):
+        raise ConfigError("SLUICE_ENGINE_KEY holds a character that no HTTP header can carry")
+    return options.engine_key
 
 
 def _socket_path(state_dir: Path, node: str) -> Path:

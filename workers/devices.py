@@ -7,6 +7,8 @@ from types import MappingProxyType
 from typing import Final
 
 CPU: Final = "cpu"
+EXTERNAL: Final = "external"
+"""What stands in a device's place where the engine is not ours: nothing is pinned."""
 _GPU: Final = re.compile(r"[0-9]+|(GPU|MIG)-[0-9A-Za-z/-]+")
 
 

@@ -17,6 +17,13 @@ class EngineGone(Exception):
     """The engine is dead or the connection to it broke: nobody's fault, the job may run again elsewhere."""
 
 
+class EngineAway(EngineGone):
+    """An engine that is not ours cannot be reached, or lets nobody in: all there is to do is to wait for it.
+
+    The job in hand, if any, did not begin.
+    """
+
+
 @dataclass(eq=False)
 class EngineRefused(Exception):
     """The engine answered 4xx: the caller's fault. `body` is the engine's own error envelope."""
@@ -45,15 +52,22 @@ class EngineSpec:
     kind: EngineKind
     model: ModelLimits
     device: str
-    """`cpu`, or GPUs as in `0` or `0,1` (see `workers.devices`)."""
+    """`cpu`, or GPUs as in `0` or `0,1` (see `workers.devices`); `external` for an engine elsewhere."""
     socket_path: Path
-    """Unix socket that the engine will listen on; its folder is made if missing. At most 100 bytes long."""
+    """Unix socket that the engine will listen on; its folder is made if missing. At most 100 bytes long.
+
+    An external engine has none.
+    """
     log_path: Path | None = None
     """Where the engine's own output goes (appended); None is the worker's stderr."""
     env: Mapping[str, str] = field(default_factory=dict)
     """Added to the worker's environment and to what the kind and device set; wins over both."""
     models_dir: Path = Path("models")
     """Where a relative `model.source` starts, if it is there; else `source` is a hub name."""
+    url: str = ""
+    """Of an external engine: what comes before `/v1` (see `workers.engine_url`)."""
+    key: str = field(default="", repr=False)
+    """Of an external engine; sent to that URL only, never logged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,16 +107,23 @@ class Engine(Protocol):
     """
 
     exited: asyncio.Event
-    """Set when the engine and all it started is gone, whether it fell or was stopped; cleared by `start`."""
+    """Set when the engine and all it started is gone, whether it fell or was stopped; cleared by `start`.
+
+    Of an external engine: when it was found not to answer any more, or was left.
+    """
 
     async def start(self) -> None:
         """Start the process and return once `/health` answers. Raises EngineGone if it exits first.
 
-        Has no time limit of its own: cancel it to give up, then `stop`.
+        Has no time limit of its own: cancel it to give up, then `stop`. An external engine is asked once: it
+        raises EngineAway if that does not answer as it should.
         """
 
     async def stop(self) -> None:
-        """Kill the engine with all its processes and return when none is left. Harmless if it is gone already."""
+        """Kill the engine with all its processes and return when none is left. Harmless if it is gone already.
+
+        Of an external engine only the connections are closed, which aborts what this worker had there.
+        """
 
     async def generate(self, call: EngineCall) -> bytes:
         """Return the whole JSON answer. Cancelling closes the connection, which aborts the sequence.

@@ -24,7 +24,8 @@ from inference.group_commit import GroupCommit
 from inference.limits import Limits
 from inference.states import FailureReason, JobStatus, ReleaseReason
 from workers import answers, gate, outcomes, sse
-from workers.engine import Engine, EngineCall, EngineFault, EngineGone, EngineRefused
+from workers.bridge import Bridge
+from workers.engine import Engine, EngineAway, EngineCall, EngineFault, EngineGone, EngineRefused
 from workers.outcomes import Cancelled, Completed, Failed, Interrupted, Outcome
 from workers.quarantine import CRASHES_UNTIL_ALONE, Quarantine
 from workers.readiness import Readiness
@@ -65,6 +66,7 @@ class Surroundings:
     quarantine: Quarantine
     commits: GroupCommit
     settler: Settler
+    bridge: Bridge
     streams: broker.AsyncBroker
     pace: Pace
     limits: Callable[[], Limits]
@@ -92,7 +94,7 @@ class Execution:
     async def run(self) -> Outcome | None:
         """Do the whole way; None for a claim that was dropped because its row did not move."""
         if not self._around.readiness.is_open:  # it shut while the claim was under way: nothing has begun
-            await asyncio.wrap_future(self._around.settler.release(self._token, event=False))
+            await self._around.bridge.wait(self._around.settler.release(self._token, event=False))
             return Interrupted(ReleaseReason.DRAIN)
         began = time.monotonic()
         started = await self._commit(lifecycle.Start(self._token, self._around.worker))
@@ -149,9 +151,9 @@ class Execution:
             return self._completed or late
         except EngineRefused as refused:
             return Failed(FailureReason.BAD_REQUEST, answers.refusal(refused.body))
-        except EngineGone:
+        except EngineGone as error:
             self._around.readiness.suspect()
-            return Interrupted(ReleaseReason.ENGINE_CRASH)
+            return Interrupted(_release_reason(error))
         except (EngineFault, ValueError) as fault:
             return Failed(FailureReason.ENGINE_ERROR, str(fault))
         except Exception:  # ours: the job must end all the same
@@ -200,7 +202,7 @@ class Execution:
         wait_seconds = BACKOFF_SECONDS[0]
         while True:
             try:
-                return await asyncio.wrap_future(self._around.commits.submit(change))
+                return await self._around.bridge.wait(self._around.commits.submit(change))
             except (OperationalError, InterfaceError) as error:
                 logger.warning("the database is away: %s", error, extra=self._context("commit_retried"))
             if self._abort is Abort.LOST:
@@ -214,10 +216,10 @@ class Execution:
         if applied is None:
             settler.abandon(self._token)
         elif applied.status is JobStatus.QUEUED:
-            await asyncio.wrap_future(settler.release(self._token))
+            await self._around.bridge.wait(settler.release(self._token))
         else:
             status = applied.status or JobStatus.CANCELLED
-            await asyncio.wrap_future(settler.ack(self._token, status=status))
+            await self._around.bridge.wait(settler.ack(self._token, status=status))
 
     # The log
 
@@ -238,3 +240,8 @@ class Execution:
             "queue": self.claimed.queue,
             "attempt": self._attempt,
         }
+
+
+def _release_reason(error: EngineGone) -> ReleaseReason:
+    """Return why the job goes back; one that did not begin had no part in it, and is not counted as there."""
+    return ReleaseReason.ENGINE_UNREACHABLE if isinstance(error, EngineAway) else ReleaseReason.ENGINE_CRASH

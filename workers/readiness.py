@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Final
 
 from inference.states import WorkerState
-from workers.engine import Engine, EngineGone
+from workers.engine import Engine, EngineAway, EngineGone
 from workers.gate import Capacity
 from workers.vitals import Condition
 
@@ -16,6 +16,8 @@ logger = logging.getLogger(__name__)
 
 BACKOFF_SECONDS: Final = (1.0, 30.0)
 """Before the first and at most before any restart of the engine; doubled in between."""
+AWAY_SECONDS: Final = (0.5, 8.0)
+"""The same for an engine that is not ours and is away; it is waited for as long as it takes."""
 MAX_FAILED_LOADS: Final = 5
 """So many loads in a row without reaching `ready` and the worker gives up."""
 SUSPICION_SECONDS: Final = 3.0
@@ -44,17 +46,19 @@ class Readiness:
 
     async def run(self) -> None:
         """Keep an engine running until a drain or a cancel; returns in state `failed` if it cannot be loaded."""
-        failures = 0
+        failures = aways = 0
         while not self._is_draining:
-            if failures:
-                await asyncio.sleep(min(BACKOFF_SECONDS[0] * 2 ** (failures - 1), BACKOFF_SECONDS[1]))
+            await (_pause(aways, AWAY_SECONDS) if aways else _pause(failures, BACKOFF_SECONDS))
             try:
                 await self._bring_up()
+            except EngineAway as error:
+                failures, aways = 0, aways + 1
+                self._note_away(error, aways)
             except Exception as error:  # whatever it is, the next load may go well
-                failures += 1
+                failures, aways = failures + 1, 0
                 self._note_failure(error, failures)
             else:
-                failures = 1  # from here on it fell, and a restart waits as after a failed load
+                failures, aways = 1, 0  # from here on it fell, and a restart waits as after a failed load
                 await self._until_it_falls()
             await self.engine.stop()
             if failures >= MAX_FAILED_LOADS:
@@ -120,6 +124,13 @@ class Readiness:
             return False
         return True
 
+    def _note_away(self, error: EngineAway, count: int) -> None:
+        if str(error) != self.condition.detail:  # once, and not every few seconds
+            logger.warning(
+                "waiting for the engine: %s", error, extra={"action": "engine_waited_for", "count": count}
+            )
+        self._become(WorkerState.LOADING, str(error))
+
     def _note_failure(self, error: Exception, failures: int) -> None:
         logger.error(
             "the engine could not be loaded: %s",
@@ -134,11 +145,21 @@ class Readiness:
         if self._is_draining and not ending:
             state = WorkerState.DRAINING  # what the engine does meanwhile changes nothing any more
         is_ready = state is WorkerState.READY
+        is_news = (state, detail) != (self.condition.state, self.condition.detail)
         self.condition = Condition(
             state,
             detail,
             ready_at=time.time() if is_ready else None,
             kv_capacity_tokens=self.capacity.kv_tokens if is_ready else self.condition.kv_capacity_tokens,
         )
-        logger.info("worker is %s", state, extra={"action": "worker_state", "reason": detail} if detail else {})
+        if is_news:
+            logger.info(
+                "worker is %s", state, extra={"action": "worker_state", "reason": detail} if detail else {}
+            )
         self._on_change()
+
+
+async def _pause(tries: int, seconds: tuple[float, float]) -> None:
+    """Wait after so many tries that failed in a row: the first time, doubled each time, up to the second."""
+    if tries:
+        await asyncio.sleep(min(seconds[0] * 2 ** min(tries - 1, 16), seconds[1]))

@@ -9,6 +9,7 @@ from pathlib import Path
 from inference.states import EngineKind
 from project.stack import ports
 from project.stack.credentials import Credentials
+from workers import engine_url
 
 
 class StackError(Exception):
@@ -25,6 +26,8 @@ class Options:
     state_dir: Path
     workers: int
     ready_file: Path | None
+    engine_url: str = ""
+    """Of an external engine; its key is in the environment."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +64,9 @@ def _reachable(host: str) -> str:
 
 
 def build(options: Options, credentials: Credentials, environ: Mapping[str, str] = os.environ) -> StackConfig:
-    """Settle the ports. Raises StackError if the web port is taken."""
+    """Settle the ports. Raises StackError if the web port is taken, or an external engine has no URL."""
+    if options.engine is EngineKind.EXTERNAL:
+        _check_url(options.engine_url)
     if not ports.is_free(options.host, options.port):
         raise StackError(
             f"port {options.port} on {options.host} is taken: stop what listens there, or choose another (--port)"
@@ -75,6 +80,13 @@ def build(options: Options, credentials: Credentials, environ: Mapping[str, str]
         redis_url=external or f"redis://:{credentials.valkey_password}@127.0.0.1:{valkey_port}/0",
         credentials=credentials,
     )
+
+
+def _check_url(url: str) -> None:
+    try:
+        engine_url.parse(url)
+    except ValueError as error:
+        raise StackError(f"--engine external needs its --engine-url: {error}") from error
 
 
 def environment(config: StackConfig, environ: Mapping[str, str] = os.environ) -> dict[str, str]:

@@ -9,6 +9,7 @@ from typing import Final
 
 from django.conf import settings
 
+from inference.states import EngineKind
 from project.stack import valkey
 from project.stack.config import StackConfig
 
@@ -74,7 +75,9 @@ def _workers(config: StackConfig) -> list[Part]:
 
 
 def _worker(config: StackConfig, name: str) -> Part:
-    command = manage("worker", "--device", "cpu", "--engine", config.options.engine.value, "--name", name)
+    options = config.options
+    where = ("--engine-url", options.engine_url) if options.engine is EngineKind.EXTERNAL else ("--device", "cpu")
+    command = manage("worker", "--engine", options.engine.value, *where, "--name", name)
     return Part(name.partition("@")[0], command, Stage.WORKERS, settings.DRAIN_SECONDS + STOP_MARGIN_SECONDS)
 
 

@@ -1,14 +1,16 @@
 """What every engine keeps to: the simulated one stands for vLLM in all other tests because both pass these.
 
-The real one is started once, and again after each test that killed it.
+The real one is started once, for its own tests and for those of an external engine over TCP, and again after each
+test that killed it.
 """
 
 import asyncio
+import contextlib
 import dataclasses
 import json
 import os
 import signal
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
@@ -23,38 +25,84 @@ from workers.engine import Engine, EngineGone, EngineRefused, EngineSpec
 LONG = 4_000
 """Tokens of an answer that no engine finishes while a test looks."""
 
+Child = tuple[Engine, EngineSpec]
+
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(300)]
 
-KINDS = [
-    pytest.param(EngineKind.SIM, id="sim"),
-    pytest.param(EngineKind.VLLM, id="vllm", marks=pytest.mark.engine),
+VLLM = pytest.param(EngineKind.VLLM, id="vllm", marks=pytest.mark.engine)
+CHILDREN = [pytest.param(EngineKind.SIM, id="sim"), VLLM]
+"""Engines that their worker starts."""
+ENGINES = [
+    CHILDREN[0],
+    pytest.param("external sim", id="external-sim"),
+    pytest.param("external vllm", id="external-vllm", marks=pytest.mark.engine),
+    VLLM,
 ]
 
 
-@pytest_asyncio.fixture(params=KINDS, scope="session", loop_scope="session")
-async def owned(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> AsyncIterator[tuple[Engine, EngineSpec]]:
-    spec = builders.make_spec(tmp_path_factory.mktemp("engine"), kind=request.param)
-    if spec.kind is EngineKind.VLLM:
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def children(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Callable[[EngineKind], Child]]:
+    """Makes each kind's one child."""
+    made: dict[EngineKind, Child] = {}
+
+    def child(kind: EngineKind) -> Child:
+        if kind not in made:
+            made[kind] = _make_child(kind, tmp_path_factory.mktemp("engine"))
+        return made[kind]
+
+    yield child
+    for engine, spec in made.values():
+        await engine.stop()
+        assert not builders.processes_of(spec.socket_path), "a stopped engine leaves nothing running"
+
+
+def _make_child(kind: EngineKind, folder: Path) -> Child:
+    spec = builders.make_spec(folder, kind=kind)
+    if kind is EngineKind.VLLM:
         assert bundled_model.is_ready(spec.models_dir / bundled_model.NAME), "run `manage.py fetch_model` first"
-    engine = engines.create(spec)
-    yield engine, spec
+    return engines.create(spec), spec
+
+
+@pytest_asyncio.fixture(params=ENGINES, scope="session", loop_scope="session")
+async def made(
+    request: pytest.FixtureRequest, children: Callable[[EngineKind], Child]
+) -> AsyncIterator[list[Engine]]:
+    """What must run for an engine's tests, itself last."""
+    match request.param:
+        case "external sim":
+            with builders.tcp_sim() as sim:
+                async with _external(sim.url) as external:
+                    yield [external]
+        case "external vllm":
+            child, spec = children(EngineKind.VLLM)
+            async with builders.on_tcp(spec.socket_path) as url, _external(url) as external:
+                yield [child, external]
+        case kind:
+            yield [children(kind)[0]]
+
+
+@contextlib.asynccontextmanager
+async def _external(url: str) -> AsyncIterator[Engine]:
+    engine = engines.create(builders.make_spec(Path(), kind=EngineKind.EXTERNAL, url=url))
+    yield engine
     await engine.stop()
-    assert not builders.processes_of(spec.socket_path), "a stopped engine leaves nothing running"
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def engine(owned: tuple[Engine, EngineSpec]) -> Engine:
-    engine, _ = owned
+async def engine(made: list[Engine]) -> Engine:
+    return [await _running(each) for each in made][-1]
+
+
+@pytest_asyncio.fixture(params=CHILDREN, loop_scope="session")
+async def child(request: pytest.FixtureRequest, children: Callable[[EngineKind], Child]) -> Child:
+    engine, spec = children(request.param)
+    return await _running(engine), spec
+
+
+async def _running(engine: Engine) -> Engine:
     if engine.exited.is_set():
-        await engine.start()
+        await builders.start_when_there(engine)
     return engine
-
-
-@pytest.fixture
-def socket_path(owned: tuple[Engine, EngineSpec]) -> Path:
-    return owned[1].socket_path
 
 
 async def test_a_started_engine_knows_the_answer_to_its_warm_up(engine: Engine) -> None:
@@ -199,7 +247,8 @@ async def test_more_requests_than_sequences_all_get_their_answer(engine: Engine)
     assert len(await asyncio.gather(*map(engine.generate, calls))) == 40
 
 
-async def test_a_stopped_engine_leaves_no_process_and_refuses_work(engine: Engine, socket_path: Path) -> None:
+async def test_a_stopped_engine_leaves_no_process_and_refuses_work(child: Child) -> None:
+    engine, socket_path = child[0], child[1].socket_path
     assert builders.processes_of(socket_path)
 
     await engine.stop()
@@ -210,7 +259,8 @@ async def test_a_stopped_engine_leaves_no_process_and_refuses_work(engine: Engin
         await engine.generate(builders.make_chat_call())
 
 
-async def test_when_the_server_is_killed_nothing_of_the_engine_stays(engine: Engine, socket_path: Path) -> None:
+async def test_when_the_server_is_killed_nothing_of_the_engine_stays(child: Child) -> None:
+    engine, socket_path = child[0], child[1].socket_path
     family = builders.processes_of(socket_path)
     running = asyncio.create_task(engine.generate(builders.make_chat_call(max_tokens=LONG, ignore_eos=True)))
     await builders.until_gauges(engine, lambda gauges: gauges.running == 1)
@@ -223,7 +273,8 @@ async def test_when_the_server_is_killed_nothing_of_the_engine_stays(engine: Eng
     await builders.until_gone(*family)
 
 
-async def test_no_request_is_blamed_when_any_process_of_the_engine_dies(engine: Engine, socket_path: Path) -> None:
+async def test_no_request_is_blamed_when_any_process_of_the_engine_dies(child: Child) -> None:
+    engine, socket_path = child[0], child[1].socket_path
     family = builders.processes_of(socket_path)
     core = [pid for pid, command in family.items() if "EngineCore" in command] or [_server(family)]
     call = builders.make_chat_call(max_tokens=LONG, ignore_eos=True)

@@ -10,7 +10,7 @@ import pytest
 
 from inference.states import WorkerState
 from workers import readiness
-from workers.engine import EngineCall, EngineFault, EngineGauges, EngineGone
+from workers.engine import EngineAway, EngineCall, EngineFault, EngineGauges, EngineGone
 from workers.gate import Capacity
 from workers.readiness import Readiness
 
@@ -99,6 +99,7 @@ class Watched:
 @pytest.fixture(autouse=True)
 def no_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(readiness, "BACKOFF_SECONDS", (0.0, 0.0))
+    monkeypatch.setattr(readiness, "AWAY_SECONDS", (0.0, 0.0))
     monkeypatch.setattr(readiness, "SUSPICION_SECONDS", 0.01)
 
 
@@ -157,6 +158,31 @@ async def test_an_engine_that_cannot_be_loaded_is_given_up() -> None:
     assert watched.engine.starts == readiness.MAX_FAILED_LOADS
     await watched.readiness.close()
     assert watched.state == WorkerState.FAILED
+
+
+async def test_an_engine_that_is_away_is_waited_for_and_the_worker_says_so() -> None:
+    watched = Watched()
+    watched.engine.fault = EngineAway("cannot be reached")
+    watched.engine.loaded.set()
+    watched.engine.warmed.set()
+    await watched.until(lambda: watched.engine.starts > 2 * readiness.MAX_FAILED_LOADS)
+    assert (watched.state, watched.readiness.condition.detail) == (WorkerState.LOADING, "cannot be reached")
+    watched.engine.fault = None
+    await watched.until(lambda: watched.readiness.is_open)
+    await watched.end()
+
+
+async def test_an_engine_that_was_away_has_all_its_loads_before_it_is_given_up() -> None:
+    watched = Watched()
+    watched.engine.fault = EngineAway("cannot be reached")
+    watched.engine.loaded.set()
+    watched.engine.warmed.set()
+    await watched.until(lambda: watched.engine.starts > readiness.MAX_FAILED_LOADS)
+    watched.engine.fault = EngineFault("London")
+    tried = watched.engine.starts
+    await watched.task
+    assert watched.state == WorkerState.FAILED
+    assert watched.engine.starts - tried >= readiness.MAX_FAILED_LOADS - 1
 
 
 async def test_an_engine_that_recovers_between_failures_is_never_given_up() -> None:

@@ -117,6 +117,18 @@ def test_no_secret_is_on_a_command_line(tmp_path: Path) -> None:
     assert not [secret for secret in _secrets(made.credentials) if secret in words]
 
 
+def test_workers_of_an_external_engine_are_told_its_url_and_no_device(tmp_path: Path) -> None:
+    made = parts.build(make_config(tmp_path, engine=EngineKind.EXTERNAL, engine_url="http://gpu-7/v1"))
+    [first, second] = [part.command for part in made if part.name.startswith("worker")]
+    assert first[3:7] == ("--engine", "external", "--engine-url", "http://gpu-7/v1")
+    assert "--device" not in first + second
+
+
+def test_an_external_engine_without_a_url_is_refused_before_anything_starts(tmp_path: Path) -> None:
+    with pytest.raises(StackError, match="--engine-url"):
+        make_config(tmp_path, engine=EngineKind.EXTERNAL)
+
+
 def test_the_environment_ties_parts_to_their_stack(tmp_path: Path) -> None:
     made = make_config(tmp_path)
     env = config.environment(made, {"PATH": "/bin", "REDIS_URL": ""})

@@ -9,7 +9,7 @@ import pytest
 
 from inference.states import EngineKind
 from tests import factories
-from workers import config
+from workers import config, engine_url
 from workers.config import ConfigError, Options, Paths, WorkerConfig
 
 PATHS = Paths(state_dir=Path("/var/lib/sluice"), models_dir=Path("/models"))
@@ -80,3 +80,58 @@ def test_served_queues_follow_the_tables() -> None:
     gold = factories.make_tier_limits("gold")
     later = factories.make_limits(tiers={"gold": gold})
     assert made.served_queues(later) == [f"{factories.MODEL}.gold.short"]
+
+
+def make_external(**overrides: Any) -> WorkerConfig:
+    values = {"device": None, "engine": EngineKind.EXTERNAL, "engine_url": "https://gpu-7:8000/v1"}
+    return make_config(**values | overrides)
+
+
+def test_an_external_engine_needs_no_device_and_names_its_worker() -> None:
+    made = make_external(engine_key="sk-1")
+    assert (made.engine.device, made.engine.url, made.engine.key) == ("external", "https://gpu-7:8000", "sk-1")
+    assert made.node.startswith("worker-external@")
+
+
+def test_the_key_is_in_no_configs_text() -> None:
+    assert "sk-1" not in repr(make_external(engine_key="sk-1"))
+
+
+def test_an_engine_of_the_workers_own_needs_a_device() -> None:
+    with pytest.raises(ConfigError, match="--device is missing"):
+        make_config(device=None)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "match"),
+    [
+        ({"engine_url": None}, "--engine-url is missing"),
+        ({"engine_url": "gpu-7:8000"}, "--engine-url: must be as in"),
+        ({"engine_url": "https://me:secret@gpu-7"}, "--engine-url: must not carry a login"),
+        ({"engine_url": "http://gpu-7/v1?key=secret"}, "--engine-url: must end with its path"),
+        ({"engine_url": "http://gpu-7:x/v1"}, "--engine-url: "),
+        ({"device": "0"}, "an external engine has none of ours"),
+        ({"engine_key": "two\nlines secret"}, "SLUICE_ENGINE_KEY"),
+        ({"engine": EngineKind.SIM, "device": "cpu"}, "--engine-url: an engine of kind sim"),
+    ],
+)
+def test_what_contradicts_an_external_engine_is_refused_and_no_secret_shown(
+    overrides: dict[str, Any], match: str
+) -> None:
+    with pytest.raises(ConfigError, match=match) as refused:
+        make_external(**overrides)
+    assert "secret" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("url", "address"),
+    [
+        ("http://gpu-7:8000", "http://gpu-7:8000"),
+        ("http://gpu-7:8000/", "http://gpu-7:8000"),
+        ("https://gpu-7/v1/", "https://gpu-7"),
+        ("https://proxy/team/llm/v1", "https://proxy/team/llm"),
+        ("http://[::1]:8000/v1", "http://[::1]:8000"),
+    ],
+)
+def test_a_url_may_end_with_v1_or_not(url: str, address: str) -> None:
+    assert engine_url.parse(url) == address

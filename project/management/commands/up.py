@@ -28,8 +28,14 @@ class Command(BaseCommand):
             type=EngineKind,
             choices=list(EngineKind),
             default=EngineKind(settings.ENGINE_KIND),
-            metavar="{vllm,sim}",
-            help="vllm runs the model on the CPU; sim models an engine's timing (%(default)s)",
+            metavar="{vllm,sim,external}",
+            help="vllm: the model on the CPU; sim: an engine's timing only; external: at a URL (%(default)s)",
+        )
+        parser.add_argument(
+            "--engine-url",
+            default=settings.ENGINE_URL,
+            metavar="URL",
+            help="where an external engine is, as in https://host:8000/v1; its key comes from SLUICE_ENGINE_KEY",
         )
         parser.add_argument("--host", default="127.0.0.1", help="address of web and Flower (%(default)s)")
         parser.add_argument("--port", type=_port, default=8000, help="port of the web server (%(default)s)")
@@ -67,6 +73,7 @@ def _options(options: dict[str, Any]) -> Options:
         state_dir=options["state"].resolve(),
         workers=options["workers"],
         ready_file=ready_file.resolve() if ready_file else None,
+        engine_url=options["engine_url"],
     )
 
 

@@ -16,7 +16,7 @@ from workers.pool import EnginePool
 
 
 class Command(BaseCommand):
-    """Serves a model's queues with one engine on the given device, until SIGTERM or Ctrl-C: then it drains."""
+    """Serves a model's queues with one engine, on a device or at a URL, until SIGTERM or Ctrl-C; then drains."""
 
     help = (
         "Serve a model's queues with one engine. SIGTERM or Ctrl-C drains: what runs is finished "
@@ -26,7 +26,9 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         """Declare the options."""
-        parser.add_argument("--device", required=True, help="cpu, or a GPU as in 0, or several as in 0,1")
+        parser.add_argument(
+            "--device", help="cpu, or a GPU as in 0, or several as in 0,1; an external engine needs none"
+        )
         parser.add_argument(
             "--serve",
             action="append",
@@ -36,6 +38,11 @@ class Command(BaseCommand):
         parser.add_argument("--model", help="name of the model; default: the default model")
         parser.add_argument(
             "--engine", choices=[kind.value for kind in EngineKind], default=settings.ENGINE_KIND, help="its kind"
+        )
+        parser.add_argument(
+            "--engine-url",
+            metavar="URL",
+            help="where an external engine is, as in https://host:8000/v1; its key comes from SLUICE_ENGINE_KEY",
         )
         parser.add_argument("--name", help="the worker's name, with or without @host; default: after the device")
 
@@ -63,12 +70,15 @@ class Command(BaseCommand):
 
 
 def _config(options: dict[str, Any]) -> WorkerConfig:
+    kind = EngineKind(options["engine"])
     told = Options(
         device=options["device"],
         serve=tuple(options["serve"] or EVERYTHING),
         model=options["model"] or _default_model(),
-        engine=EngineKind(options["engine"]),
+        engine=kind,
         name=options["name"],
+        engine_url=options["engine_url"] or _default_url(kind),
+        engine_key=settings.ENGINE_KEY,
     )
     paths = Paths(state_dir=settings.STATE_DIR, models_dir=settings.MODELS_DIR)
     return WorkerConfig.from_options(
@@ -78,6 +88,10 @@ def _config(options: dict[str, Any]) -> WorkerConfig:
         lease_seconds=settings.LEASE_SECONDS,
         drain_seconds=settings.DRAIN_SECONDS,
     )
+
+
+def _default_url(kind: EngineKind) -> str | None:
+    return (settings.ENGINE_URL or None) if kind is EngineKind.EXTERNAL else None
 
 
 def _default_model() -> str:
