@@ -104,9 +104,13 @@ class Drain(bootsteps.StartStopStep):
             self.drainer.shut()
 
     def shutdown(self, _consumer: Any) -> None:
-        """Give back what no thread of the pool began, and wait until the broker has heard of all that ended."""
+        """Give back the tasks that are left, and wait until the broker has heard of all that ended.
+
+        A job that is left could not be given back in time. Its lease runs out: its row must move before its entry.
+        """
         for token in HELD.tokens():
-            SETTLER.release(token)
+            if (claimed := HELD.get(token)) and claimed.body:
+                SETTLER.release(token)
         if not SETTLER.flush(seconds=GIVE_BACK_SECONDS):
             logger.warning("the broker did not hear of all that ended", extra={"action": "settle_unfinished"})
 

@@ -93,8 +93,8 @@ class Keeper:
             began = time.monotonic()
             try:
                 self.renew()
-            except broker.BrokerAway as error:
-                logger.warning("leases could not be renewed: %s", error, extra={"action": "renew_failed"})
+            except Exception as error:  # whatever it is: without this thread every lease would run out
+                _note("leases could not be renewed", error, "renew_failed")
                 time.sleep(min(RETRY_SECONDS, wait_seconds))
             else:
                 time.sleep(max(0.0, wait_seconds - (time.monotonic() - began)))
@@ -112,9 +112,9 @@ class Keeper:
             try:
                 self._restore_lost(wait_seconds=min(1.0, self._lease_seconds / RENEWALS_PER_LEASE))
                 maintenance.reap()
-            except (Error, broker.BrokerAway) as error:
+            except Exception as error:  # whatever it is: without this thread nothing is restored
+                _note("leases could not be looked after", error, "reap_failed")
                 connection.close()
-                logger.warning("leases could not be looked after: %s", error, extra={"action": "reap_failed"})
 
     def _restore_lost(self, *, wait_seconds: float) -> None:
         with contextlib.suppress(queue.Empty):
@@ -161,6 +161,12 @@ def _still_ours(claims: list[Claimed]) -> set[Token]:
         if named.get(claimed.token.job_id)
         in {(JobStatus.RUNNING, claimed.token.claim_id), (JobStatus.QUEUED, None)}
     }
+
+
+def _note(what: str, error: Exception, action: str) -> None:
+    """Log what the next try may get over: with a traceback, unless it is only Redis or the database being away."""
+    is_expected = isinstance(error, Error | broker.BrokerAway)
+    logger.warning("%s: %s", what, error, exc_info=not is_expected, extra={"action": action})
 
 
 def _ids(claimed: Claimed) -> dict[str, object]:

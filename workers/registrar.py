@@ -59,9 +59,15 @@ class Registrar:
             try:
                 self.limits = snapshot.limits()
                 self._report_if_due()
-            except Error as error:  # the worker goes on without; the registry shows it as stale
+            except Exception as error:  # the worker goes on without; the registry shows it as stale
                 connection.close()
-                logger.warning("the registry is away: %s", error, extra={"action": "report_failed"})
+                is_away = isinstance(error, Error)
+                logger.warning(
+                    "the worker was not reported: %s",
+                    error,
+                    exc_info=not is_away,
+                    extra={"action": "report_failed"},
+                )
             self._news.wait(LIMITS_SECONDS)
             self._news.clear()
         self._say_goodbye()

@@ -1,7 +1,9 @@
 """Leases are renewed, written anew for those whose rows still name them, and settled for certain."""
 
+import io
 import threading
 import time
+import types
 from collections.abc import Iterator
 from typing import Any
 
@@ -17,6 +19,8 @@ from inference.models import Job
 from inference.states import ReleaseReason
 from tests import factories
 from tests.waiting import until
+from workers import leases as leases_module
+from workers.drain import Drain
 from workers.held import HELD, Held
 from workers.leases import Keeper
 from workers.settlement import Settler
@@ -174,6 +178,35 @@ def test_settlements_keep_their_order(keeper: Keeper, sluice: Broker) -> None:
     settler = Settler(connect=lambda: sluice)
     first, second = settler.release(claimed.token), settler.ack(claimed.token, status="succeeded")
     assert (first.result(timeout=5), second.result(timeout=5)) == (True, False)
+
+
+class Enough(BaseException):
+    """Ends a loop that is for ever."""
+
+
+@pytest.mark.parametrize(("loop", "work"), [("_renew_always", "renew"), ("_rescue_always", "_restore_lost")])
+def test_no_error_ends_the_threads(keeper: Keeper, monkeypatch: pytest.MonkeyPatch, loop: str, work: str) -> None:
+    outcomes = iter([RuntimeError("a bug"), broker_module.BrokerAway("away"), Enough()])
+
+    def fail(**_: Any) -> None:
+        raise next(outcomes)
+
+    monkeypatch.setattr(keeper, work, fail)
+    monkeypatch.setattr(leases_module, "connection", io.BytesIO())
+    monkeypatch.setattr(leases_module, "RETRY_SECONDS", 0.01)
+    with pytest.raises(Enough):
+        getattr(keeper, loop)()
+
+
+def test_a_worker_that_ends_gives_tasks_back_and_leaves_jobs_to_their_leases(
+    keeper: Keeper, sluice: Broker
+) -> None:
+    running(sluice)
+    sluice.publish_task("control", uuid_utils.compat.uuid7(), b"{}")
+    claim(sluice, "control")
+    Drain(types.SimpleNamespace()).shutdown(None)
+    assert sluice.stats(["control"])[0].jobs == 1
+    assert (leases(sluice), sluice.stats([QUEUE])[0].jobs) == (1, 0), "its row still runs"
 
 
 def test_waiting_for_the_last_claim_ends_with_it(sluice: Broker) -> None:
