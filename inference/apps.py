@@ -7,6 +7,7 @@ class InferenceConfig(AppConfig):
     """The inference app."""
 
     name = "inference"
+    verbose_name = "Queues, tenants and jobs"
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:

@@ -1,9 +1,10 @@
 """What pages, API, metrics and Flower show: each number is computed here, once."""
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Literal
 
 from django.db.models import QuerySet
 from django.utils import timezone
@@ -81,10 +82,10 @@ def queue_rows(queues: Sequence[str] | None = None) -> list[QueueRow]:
     return [_queue_row(stats, limits.queue_cap(stats.queue), now_ms) for stats in broker.get_broker().stats(names)]
 
 
-def worker_rows() -> list[WorkerRow]:
-    """Every known worker by name; silent ones stay, stale, until they are pruned."""
+def worker_rows(workers: Iterable[Worker] | None = None) -> list[WorkerRow]:
+    """Every known worker by name (or those given); silent ones stay, stale, until they are pruned."""
     now = timezone.now()
-    return [_worker_row(worker, now) for worker in Worker.objects.all()]
+    return [_worker_row(worker, now) for worker in (Worker.objects.all() if workers is None else workers)]
 
 
 def totals(queues: Sequence[QueueRow], workers: Sequence[WorkerRow]) -> Totals:
@@ -99,6 +100,14 @@ def totals(queues: Sequence[QueueRow], workers: Sequence[WorkerRow]) -> Totals:
         ready_workers=len(ready),
         workers=len(workers),
     )
+
+
+def totals_by(part: Literal["queue", "model", "tier", "length"]) -> dict[str, Totals]:
+    """Sum up the queues by a part of their name. Raises broker.BrokerAway."""
+    groups: dict[str, list[QueueRow]] = {}
+    for row in queue_rows():
+        groups.setdefault(getattr(row, part), []).append(row)
+    return {name: totals(rows, []) for name, rows in groups.items()}
 
 
 def jobs_for(tenant: str | None) -> QuerySet[Job]:

@@ -1,5 +1,6 @@
 """Jobs and their history."""
 
+import uuid
 from collections.abc import Callable
 
 from django.contrib import admin, messages
@@ -8,7 +9,10 @@ from django.http import HttpRequest
 
 from inference import errors, submission
 from inference.admin.readonly import ReadOnly
+from inference.dashboard import texts
 from inference.models import Job, JobEvent
+from inference.states import JobStatus
+from inference.templatetags import shown
 
 
 class JobEventInline(ReadOnly, admin.TabularInline):
@@ -23,12 +27,75 @@ class JobEventInline(ReadOnly, admin.TabularInline):
 class JobAdmin(ReadOnly, admin.ModelAdmin):
     """Read-only, but for what a person may ask of a job: to end, or to begin anew."""
 
-    list_display = ("id", "status", "tenant_id", "queue", "attempts", "created_at", "started_at", "finished_at")
+    list_display = (
+        *("id", "status", "tenant_id", "queue", "queue_time", "tokens", "attempts", "created_at", "finished_at"),
+        "error_code",
+    )
     list_filter = ("status", "tier", "length", "model", "tenant")
     search_fields = ("=id",)
+    search_help_text = "A job's whole id, as clients get it in x-sluice-job-id."
     show_full_result_count = False
     inlines = (JobEventInline,)
     actions = ("cancel", "retry")
+    readonly_fields = ("queue_time", "prompt", "answer")
+    fieldsets = (
+        (None, {"fields": ("id", "status", "tenant", "api_key", "model", "tier", "length")}),
+        ("Outcome", {"fields": ("finish_reason", "error_code", "error_message", "attempts", "engine_crashes")}),
+        (
+            "Times",
+            {
+                "fields": (
+                    "created_at",
+                    "started_at",
+                    "first_token_at",
+                    "finished_at",
+                    "queue_time",
+                    "start_deadline_at",
+                )
+            },
+        ),
+        ("Size", {"fields": ("prompt_tokens", "expected_tokens", "output_tokens", "estimate_seconds")}),
+        ("Text", {"fields": ("prompt", "answer")}),
+        (
+            "Engine",
+            {
+                "classes": ("collapse",),
+                "fields": ("endpoint", "streamed", "worker", "claim_id", "request", "result"),
+            },
+        ),
+    )
+
+    @admin.display(description="queue time")
+    def queue_time(self, job: Job) -> str:
+        """Return how long the job waited; so far, if it waits."""
+        waits = job.status == JobStatus.QUEUED
+        return f"{shown.age(job.created_at)} …" if waits else shown.seconds(job.queue_time_seconds)
+
+    @admin.display(description="tokens in, out")
+    def tokens(self, job: Job) -> str:
+        """Return the tokens of prompt and answer."""
+        return f"{shown.count(job.prompt_tokens)}, {shown.count(job.output_tokens)}"
+
+    @admin.display
+    def prompt(self, job: Job) -> str:
+        """Return what was asked, to be read."""
+        return texts.prompt(job)
+
+    @admin.display
+    def answer(self, job: Job) -> str:
+        """Return what the engine said, to be read."""
+        return texts.answer(job)
+
+    def get_search_results(
+        self, request: HttpRequest, queryset: QuerySet[Job], search_term: str
+    ) -> tuple[QuerySet[Job], bool]:
+        """Find a job by its id; what is none finds nothing, and is told."""
+        try:
+            wanted = uuid.UUID(search_term.strip()) if search_term.strip() else None
+        except ValueError:
+            self.message_user(request, f"{search_term[:80]!r} is no job id.", messages.WARNING)
+            return queryset.none(), False
+        return (queryset.filter(id=wanted) if wanted else queryset), False
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Job]:
         """Return all jobs; the long texts are read for the one that is looked at."""

@@ -1,56 +1,170 @@
 """What an admin sets: tiers, length classes, models, caps. `inference.snapshot` carries it to all processes."""
 
-from django.contrib import admin
+from typing import Any
 
+from django import forms
+from django.contrib import admin
+from django.db.models import QuerySet
+from django.http import HttpRequest
+
+from inference import selectors, snapshot
+from inference.admin import backlog
+from inference.admin.backlog import WithBacklog
+from inference.admin.readonly import KeptName
+from inference.admin.warnings import WarnsAfterSave
 from inference.models import LengthClass, QueueCap, ServedModel, Tier
 
 
+class TierForm(forms.ModelForm):
+    """A tier, checked against the others."""
+
+    def clean_service_tiers(self) -> list[str]:
+        """Refuse a value that picks another tier already: nothing would say which one wins."""
+        values: list[str] = self.cleaned_data["service_tiers"] or []
+        for other in Tier.objects.exclude(pk=self.instance.pk):
+            if doubled := sorted(set(values) & set(other.service_tiers)):
+                picked = ", ".join(doubled)
+                raise forms.ValidationError(f"{picked} already picks tier {other}: remove it there first.")
+        return values
+
+    def clean(self) -> dict[str, Any]:
+        """Refuse an objective that no job could miss in time."""
+        cleaned: dict[str, Any] = super().clean() or {}
+        target, deadline = cleaned.get("target_wait_seconds"), cleaned.get("start_deadline_seconds")
+        if target is not None and deadline is not None and target > deadline:
+            told = f"{target:g} s is later than the start deadline, {deadline:g} s: jobs would expire first."
+            self.add_error("target_wait_seconds", told)
+        return cleaned
+
+
 @admin.register(Tier)
-class TierAdmin(admin.ModelAdmin):
+class TierAdmin(WithBacklog, WarnsAfterSave, KeptName, admin.ModelAdmin):
     """Classes of service."""
 
-    list_display = ("name", "weight", "target_wait_seconds", "start_deadline_seconds", "run_timeout_seconds")
+    form = TierForm
+    queues_by = "tier"
+    list_display = (
+        *("name", "weight", "target_wait_seconds", "start_deadline_seconds", "run_timeout_seconds"),
+        *("picked_by", *backlog.COLUMNS),
+    )
+    fieldsets = (
+        (None, {"fields": ("name", "position", "service_tiers")}),
+        ("Who goes first", {"fields": ("weight", "engine_priority")}),
+        (
+            "Times, in seconds",
+            {
+                "fields": (
+                    *("target_wait_seconds", "start_deadline_seconds"),
+                    *("sync_start_deadline_seconds", "run_timeout_seconds"),
+                )
+            },
+        ),
+    )
+
+    @admin.display(description="service_tier")
+    def picked_by(self, tier: Tier) -> str:
+        """Return the values of OpenAI's field that pick the tier."""
+        return ", ".join(tier.service_tiers)
 
 
 @admin.register(LengthClass)
-class LengthClassAdmin(admin.ModelAdmin):
+class LengthClassAdmin(WithBacklog, WarnsAfterSave, KeptName, admin.ModelAdmin):
     """Classes of prompt length."""
 
-    list_display = ("name", "max_prompt_tokens")
+    queues_by = "length"
+    list_display = ("name", "prompt_tokens", *backlog.COLUMNS)
+
+    @admin.display(description="prompt tokens")
+    def prompt_tokens(self, length: LengthClass) -> str:
+        """Return the bound in words."""
+        bound = length.max_prompt_tokens
+        return "all longer ones" if bound is None else f"up to {bound:,}"
+
+
+class ServedModelForm(forms.ModelForm):
+    """A model with options that its engine would start with."""
+
+    def clean(self) -> dict[str, Any]:
+        """Refuse what vLLM refuses, before an engine fails on it."""
+        cleaned: dict[str, Any] = super().clean() or {}
+        batched, sequences = cleaned.get("max_num_batched_tokens"), cleaned.get("max_num_seqs")
+        if batched is not None and sequences is not None and batched < sequences:
+            told = f"{batched} is less than max num seqs, {sequences}: a step must have a token for each sequence."
+            self.add_error("max_num_batched_tokens", told)
+        return cleaned
 
 
 @admin.register(ServedModel)
-class ServedModelAdmin(admin.ModelAdmin):
+class ServedModelAdmin(WithBacklog, WarnsAfterSave, KeptName, admin.ModelAdmin):
     """Models and the options of their engines."""
 
-    list_display = ("name", "enabled", "is_default", "source", "max_model_len", "max_num_seqs", "dtype")
+    form = ServedModelForm
+    queues_by = "model"
+    list_display = (
+        *("name", "enabled", "is_default", "source", "max_model_len", "max_num_seqs"),
+        *("ready_workers", *backlog.COLUMNS),
+    )
     list_filter = ("enabled",)
+    search_fields = ("name", "source")
     fieldsets = (
-        (None, {"fields": ("name", "enabled", "is_default", "source", "estimates_tokens")}),
+        (None, {"fields": ("name", "enabled", "is_default", "source")}),
         (
             "Engine",
             {
+                "description": "Take effect when an engine starts: restart the model's workers.",
                 "fields": (
                     *("max_model_len", "max_num_seqs", "max_num_batched_tokens", "dtype", "enforce_eager"),
                     *("tensor_parallel_size", "cpu_kv_cache_gib", "engine_args"),
-                )
+                ),
             },
         ),
         (
             "Room and estimates",
             {
+                "description": "Live at once.",
                 "fields": (
                     *("kv_margin_tokens", "default_output_tokens"),
                     *("prefill_tokens_per_second", "decode_tokens_per_second"),
-                )
+                ),
             },
         ),
-        ("Warm-up", {"fields": ("warmup_prompt", "warmup_answer")}),
+        (
+            "Warm-up",
+            {
+                "description": "A worker takes no work before its engine answered this as it should.",
+                "fields": ("warmup_prompt", "warmup_answer"),
+            },
+        ),
     )
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[ServedModel]:
+        """Return the models with what is known of their workers."""
+        return super().get_queryset(request).prefetch_related("workers")
+
+    @admin.display(description="workers ready")
+    def ready_workers(self, model: ServedModel) -> str:
+        """Return how many workers serve the model, of how many."""
+        totals = selectors.totals([], selectors.worker_rows(model.workers.all()))
+        return f"{totals.ready_workers} of {totals.workers}"
+
+
+class QueueCapForm(forms.ModelForm):
+    """A cap on a queue that exists."""
+
+    def clean_queue(self) -> str:
+        """Refuse the name of no queue: the cap would hold nothing back."""
+        queue: str = self.cleaned_data["queue"]
+        names = snapshot.read().queues()
+        if queue not in names:
+            raise forms.ValidationError(f"There is no queue {queue}. There are: {', '.join(names)}.")
+        return queue
 
 
 @admin.register(QueueCap)
-class QueueCapAdmin(admin.ModelAdmin):
+class QueueCapAdmin(WithBacklog, KeptName, admin.ModelAdmin):
     """Caps of single queues."""
 
-    list_display = ("queue", "max_jobs")
+    form = QueueCapForm
+    queues_by = "queue"
+    list_display = ("queue", "max_jobs", *backlog.COLUMNS)
+    search_fields = ("queue",)

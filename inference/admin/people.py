@@ -16,6 +16,7 @@ class MembershipInline(admin.TabularInline):
 
     model = Membership
     verbose_name_plural = "tenant"
+    can_delete = True
 
 
 @admin.register(User)

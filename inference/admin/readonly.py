@@ -1,4 +1,4 @@
-"""Rows that the software writes and people only read."""
+"""What may not be edited: rows that the software writes, and names that other rows refer to."""
 
 from typing import Any
 
@@ -19,3 +19,12 @@ class ReadOnly:
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:  # noqa: ARG002 - Django's
         """Nobody deletes."""
         return False
+
+
+class KeptName:
+    """Mixed into a ModelAdmin of rows whose name is their key: another name would make another row."""
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> list[str]:
+        """Fix the name of a row that exists."""
+        others: list[str] = [*super().get_readonly_fields(request, obj)]  # type: ignore[misc]  # ModelAdmin has it
+        return [*others, obj._meta.pk.name] if obj else others

@@ -1,14 +1,38 @@
 """Workers as they last reported themselves."""
 
 from django.contrib import admin
+from django.utils import timezone
 
+from inference import fleet
 from inference.admin.readonly import ReadOnly
 from inference.models import Worker
+from inference.templatetags import shown
 
 
 @admin.register(Worker)
 class WorkerAdmin(ReadOnly, admin.ModelAdmin):
     """The registry of workers."""
 
-    list_display = ("name", "model", "engine", "device", "state", "in_flight", "slots", "heartbeat_at")
+    list_display = ("name", "model", "engine", "device", "state", "is_heard", "slots_used", "kv_used", "heartbeat")
     list_filter = ("state", "model")
+    search_fields = ("name", "host")
+
+    @admin.display(description="heard of", boolean=True)
+    def is_heard(self, worker: Worker) -> bool:
+        """Whether it reported lately; if not, the rest of its row is old."""
+        return not fleet.is_stale(worker.heartbeat_at, now=timezone.now())
+
+    @admin.display(description="in flight")
+    def slots_used(self, worker: Worker) -> str:
+        """Return jobs in flight, of slots."""
+        return f"{worker.in_flight} of {worker.slots}"
+
+    @admin.display(description="KV tokens")
+    def kv_used(self, worker: Worker) -> str:
+        """Return KV tokens in use, of all."""
+        return f"{shown.count(worker.kv_used_tokens)} of {shown.count(worker.kv_capacity_tokens)}"
+
+    @admin.display(description="last heard", ordering="heartbeat_at")
+    def heartbeat(self, worker: Worker) -> str:
+        """Return how long ago it reported."""
+        return f"{shown.age(worker.heartbeat_at)} ago"

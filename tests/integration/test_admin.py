@@ -1,6 +1,7 @@
 """What an admin can see and do."""
 
 import re
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -10,10 +11,11 @@ from django.contrib.auth.models import Permission, User
 from django.db.models import Model
 from django.test import Client
 from django.urls import reverse
+from django.utils import timezone
 
-from inference import control, publication, snapshot
-from inference.broker import Broker, Credit
-from inference.models import ApiKey, Job, QueueCap, ServedModel, Tenant, Tier
+from inference import control, lifecycle, publication, snapshot
+from inference.broker import Broker, BrokerAway, Credit
+from inference.models import ApiKey, Job, LengthClass, QueueCap, ServedModel, Tenant, Tier
 from tests import factories
 
 MODELS = list(apps.get_app_config("inference").get_models())
@@ -160,7 +162,119 @@ def test_a_wrong_value_is_refused_with_advice(
 def test_a_cap_on_what_is_no_queue_is_refused(page: Client) -> None:
     shown = page.post(url(QueueCap, "add"), {"queue": "standard", "max_jobs": 1}).content.decode()
 
-    assert "must be &lt;model&gt;.&lt;tier&gt;.&lt;length&gt;, not standard" in shown
+    assert "There is no queue standard. There are: smollm2-135m-instruct.realtime.short, " in shown
+
+
+def test_a_value_that_picks_another_tier_is_refused(page: Client) -> None:
+    bulk = Tier.objects.get(name="bulk")
+    shown = page.post(url(Tier, "change", "bulk"), fields_of(bulk, service_tiers='["auto"]')).content.decode()
+
+    assert "auto already picks tier standard: remove it there first." in shown
+
+
+def test_an_objective_later_than_the_deadline_is_refused(page: Client) -> None:
+    fields = fields_of(Tier.objects.get(name="standard"), target_wait_seconds="301")
+
+    assert "jobs would expire first" in page.post(url(Tier, "change", "standard"), fields).content.decode()
+
+
+def test_a_step_too_small_for_its_sequences_is_refused(page: Client) -> None:
+    fields = fields_of(ServedModel.objects.get(), max_num_batched_tokens="8")
+    shown = page.post(url(ServedModel, "change", factories.MODEL), fields).content.decode()
+
+    assert "8 is less than max num seqs, 32" in shown
+
+
+def test_limits_that_refuse_requests_are_saved_with_a_warning(page: Client) -> None:
+    fields = {"max_prompt_tokens": "9000"}
+    shown = page.post(url(LengthClass, "change", "long"), fields, follow=True).content.decode()
+
+    assert "No length class is unbounded: long prompts are refused" in shown
+
+
+def test_the_name_of_a_row_cannot_be_changed_into_another_row(page: Client) -> None:
+    fields = fields_of(Tier.objects.get(name="bulk"), name="slow", weight="2")
+    page.post(url(Tier, "change", "bulk"), fields)
+
+    assert set(Tier.objects.values_list("name", flat=True)) == {"realtime", "standard", "bulk"}
+    assert Tier.objects.get(name="bulk").weight == 2
+
+
+@pytest.mark.parametrize("model", [Tier, LengthClass, ServedModel, QueueCap])
+def test_lists_of_limits_show_the_backlog_as_it_is(page: Client, model: type[Model]) -> None:
+    job = factories.make_job(created_at=timezone.now() - timedelta(seconds=700))
+    QueueCap.objects.create(queue=job.queue, max_jobs=5)
+    publication.publish([publication.entry_of(job, tenant_weight=1.0)])
+    shown = page.get(url(model, "changelist")).content.decode()
+
+    assert '<td class="field-waiting">1</td>' in shown
+    assert '<td class="field-backlog">12 min</td>' in shown
+
+
+@pytest.mark.parametrize("model", [Tier, LengthClass, ServedModel, QueueCap])
+def test_lists_of_limits_open_without_redis(
+    page: Client, model: type[Model], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("inference.selectors.queue_rows", _away)
+
+    assert page.get(url(model, "changelist")).status_code == 200
+
+
+def _away(*_: object) -> None:
+    raise BrokerAway
+
+
+def test_a_chosen_key_is_revoked(page: Client) -> None:
+    row, key = factories.make_key()
+    data = {"action": "revoke", "_selected_action": [row.pk]}
+    shown = page.post(url(ApiKey, "changelist"), data, follow=True).content.decode()
+
+    assert "1 revoked" in shown
+    assert not ApiKey.objects.is_valid(key)
+
+
+def test_what_is_no_job_id_finds_nothing_and_is_told(page: Client) -> None:
+    job = factories.make_job()
+    shown = page.get(url(Job, "changelist"), {"q": "hello <b>"}).content.decode()
+
+    assert "is no job id" in shown
+    assert str(job.id) not in shown
+    assert "hello <b>" not in shown
+
+
+def test_a_job_is_shown_with_its_prompt_and_answer_as_text(page: Client) -> None:
+    job, token = factories.make_running_job(request='{"messages": [{"role": "user", "content": "<i>Hello</i>"}]}')
+    result = '{"choices": [{"message": {"content": "<script>alert(1)</script>"}}]}'
+    lifecycle.apply([factories.make_success(token, result=result)])
+    shown = page.get(url(Job, "change", job.id)).content.decode()
+
+    assert "&lt;i&gt;Hello&lt;/i&gt;" in shown
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in shown
+    assert "<script>alert(1)" not in shown
+
+
+def test_a_user_is_given_a_tenant_on_their_own_page(page: Client) -> None:
+    factories.make_tenant("acme")
+    data = {
+        "username": "ada",
+        "password1": "a-long-password",
+        "password2": "a-long-password",
+        "usable_password": "true",
+        "membership-TOTAL_FORMS": "1",
+        "membership-INITIAL_FORMS": "0",
+        "membership-0-tenant": "acme",
+    }
+    page.post(reverse("admin:auth_user_add"), data)
+
+    assert User.objects.get(username="ada").membership.tenant_id == "acme"
+    assert "acme" in page.get(reverse("admin:auth_user_changelist")).content.decode()
+
+
+def test_the_admin_bears_the_products_name_and_leads_to_the_dashboard(page: Client) -> None:
+    shown = page.get(reverse("admin:index")).content.decode()
+
+    assert "Sluice administration" in shown
+    assert reverse("dashboard:home") in shown
 
 
 def test_a_tiers_new_weight_is_live_once_the_cache_is_over(page: Client) -> None:
