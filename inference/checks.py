@@ -6,7 +6,7 @@ from typing import Any
 
 from django.conf import settings
 from django.core import checks
-from django.db import connection
+from django.db import OperationalError, ProgrammingError, connection
 
 from inference import errors, snapshot, tokens
 from inference.limits import Limits, ModelLimits
@@ -26,7 +26,11 @@ def check_limits(databases: Sequence[str] | None = None, **_: Any) -> list[check
     """Warn of limits under which requests would be refused. Reads the tables, so only where those are checked."""
     if not databases or ServedModel._meta.db_table not in connection.introspection.table_names():
         return []
-    limits = snapshot.read()
+    try:
+        limits = snapshot.read()
+    except (OperationalError, ProgrammingError) as error:  # `migrate` runs this before it adds what is missing
+        hint = "Apply the migrations: manage.py migrate."
+        return [checks.Warning(f"The limits cannot be read: {error}", hint=hint, id="sluice.W005")]
     found = [*_of_lengths(limits), *_of_tiers(limits)]
     return found + [message for model in limits.models.values() for message in _of_model(model)]
 

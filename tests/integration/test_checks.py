@@ -30,6 +30,13 @@ def test_a_model_without_files_is_told_with_the_place_looked_at(db: None, models
     assert str(models_dir / factories.MODEL) in str(message.hint)
 
 
+def test_tables_of_an_older_version_are_told_and_do_not_stop_their_migration(db: None) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(f"ALTER TABLE {Tier._meta.db_table} RENAME COLUMN weight TO old")
+
+    assert ids() == ["sluice.W005"]
+
+
 def test_a_bounded_longest_class_is_told(db: None, model_files: Path) -> None:
     LengthClass.objects.filter(name="long").update(max_prompt_tokens=4096)
 
