@@ -35,5 +35,8 @@ allow_many_connections()
 
 async def application(scope: dict[str, Any], receive: Any, send: Any) -> None:
     """Hand the request to the handler of its path."""
+    if scope["type"] == "websocket":  # none is spoken here: 403, where either handler would raise
+        await send({"type": "websocket.close"})
+        return
     path = scope.get("path", "").removeprefix(scope.get("root_path", ""))
     await (api if path.startswith(API_PATHS) else pages)(scope, receive, send)

@@ -129,6 +129,16 @@ def test_what_is_not_there_is_said_in_the_envelope(
     assert (response.status_code, response.json()["error"]["code"]) == (status, code)
 
 
+@pytest.mark.parametrize("path", ["/v1/models", "/admin/"])
+def test_a_websocket_is_refused_without_a_word_in_the_log(
+    api: Api, path: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    key = {"Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ==", "Sec-WebSocket-Version": "13"}
+    response = api.get(path, headers={"Connection": "Upgrade", "Upgrade": "websocket", **key})
+    assert response.status_code == 403
+    assert not [record for record in caplog.records if record.exc_info]
+
+
 @pytest.mark.parametrize("path", ["/v1/models", "/api/v1/jobs/", "/api/v1/queues/", "/api/v1/workers/"])
 def test_without_a_key_nothing_is_told(api: Api, path: str) -> None:
     response = api.client.get(path, headers={"Authorization": ""})
