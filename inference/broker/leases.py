@@ -97,9 +97,10 @@ class LeaseVerbs(base.Verbs):
         return bool(self._call("release", *_raw([token]), int(event)))
 
     def due(self, *, lease_seconds: float, limit: int = 100) -> list[DueLease]:
-        """Leases that ran out by the server's clock; none until the server has been up for `lease_seconds`.
+        """Leases that ran out by the server's clock; none until it could be asked for `lease_seconds` on end.
 
-        Removes nothing: the row moves first. Renewals sent while the server was down come in that time.
+        Removes nothing: the row moves first. In that time come the renewals that did not get through while the
+        server was down, stalled or failed over.
         """
         rows = self._call("due", _milliseconds(lease_seconds), limit)
         return [

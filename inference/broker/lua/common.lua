@@ -14,7 +14,8 @@
 --   i:GROUP:SET     zset  tenant -> pass + estimate at its head / weight       f:GROUP:SET  zset  tenant -> pass
 --   bell:QUEUE      list  wakes waiting workers                  lock:NAME  string  a periodic task's lease
 --   s:ID            stream  a job's events                       w:ID  set  mailboxes that watch a job
---   mail:NAME       stream  events for one process
+--   mail:NAME       stream  events for one process               looks  hash  for leases that ran out: last, ms, and
+--                                                                       since when there was no gap between looks
 
 local call, P = redis.call, ARGV[1]
 

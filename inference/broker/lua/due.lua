@@ -1,9 +1,20 @@
 -- lease ms, most  ->  {id, claim, queue, worker, whether it is a task}...
-local found, most = {}, tonumber(ARGV[3])
+local LEAST_GAP_MS = 5000         -- between two looks; some worker looks every second
+local found, lease_ms, most, now = {}, tonumber(ARGV[2]), tonumber(ARGV[3]), now_ms()
+
+-- While nobody could look, nobody could renew: after a stall or a failover the leases have their time once more.
+local function watched_since()
+  local seen = call('HMGET', P .. 'looks', 'last', 'since')
+  local last, since = tonumber(seen[1] or now), tonumber(seen[2] or 0)
+  if now - last > math.max(LEAST_GAP_MS, lease_ms / 2) then since = now end
+  call('HSET', P .. 'looks', 'last', int(now), 'since', int(since))
+  return since
+end
+
+if now - watched_since() <= lease_ms then return found end
 local uptime = tonumber(string.match(call('INFO', 'server'), 'uptime_in_seconds:(%d+)'))
 -- Whole seconds: one more than the lease is surely past it.
-if uptime * 1000 <= tonumber(ARGV[2]) then return found end
-local now = now_ms()
+if uptime * 1000 <= lease_ms then return found end
 
 local function collect(queues, is_task)
   for _, queue in ipairs(queues) do
