@@ -18,7 +18,9 @@ from workers.engine_client import EngineClient
 logger = logging.getLogger(__name__)
 
 _ROOT: Final = Path(__file__).resolve().parent.parent
-_WITHHELD: Final = frozenset({"DJANGO_SECRET_KEY", "DATABASE_URL", "REDIS_URL", "SLUICE_ENGINE_KEY"})
+_WITHHELD: Final = frozenset(
+    {"DJANGO_SECRET_KEY", "DATABASE_URL", "REDIS_URL", "SLUICE_ENGINE_KEY", "FLOWER_BASIC_AUTH"}
+)
 """Of the worker's environment; an engine has no business with them."""
 _HEALTH_SECONDS: Final = 0.1
 _LOCK_SECONDS: Final = 0.05

@@ -146,10 +146,12 @@ async def test_what_runs_when_an_engine_is_stopped_is_nobodys_fault(make_engine:
 async def test_an_engine_sees_none_of_the_workers_secrets(
     make_engine: Callable[..., Engine], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("DJANGO_SECRET_KEY", "secret")
+    secrets = {"DJANGO_SECRET_KEY", "DATABASE_URL", "REDIS_URL", "FLOWER_BASIC_AUTH"}
+    for name in secrets:
+        monkeypatch.setenv(name, "secret")
     await make_engine().start()
     for pid in builders.processes_of(tmp_path):
-        assert "DJANGO_SECRET_KEY" not in builders.environment(pid)
+        assert not [name for name in secrets if name in builders.environment(pid)]
 
 
 async def test_a_large_log_is_put_aside_at_the_start(make_engine: Callable[..., Engine], tmp_path: Path) -> None:
