@@ -8,6 +8,7 @@ from django.conf import settings
 from django.db.models import Min
 from django.utils import timezone
 
+from inference import texts
 from inference.models import Worker
 from inference.states import EngineKind, WorkerState
 
@@ -39,7 +40,7 @@ class WorkerReport:
 
 def report(worker: WorkerReport, *, now: datetime | None = None) -> None:
     """Write the worker's row, in one statement. Raises django.db.Error, also if its model is gone."""
-    values = asdict(worker) | {"serve": list(worker.serve), "state_detail": worker.state_detail[:255]}
+    values = asdict(worker) | {"serve": list(worker.serve)} | _texts(worker)
     model = values.pop("model")
     row = Worker(**values, model_id=model, heartbeat_at=now or timezone.now())
     Worker.objects.bulk_create(
@@ -48,6 +49,15 @@ def report(worker: WorkerReport, *, now: datetime | None = None) -> None:
         unique_fields=["name"],
         update_fields=[f.name for f in Worker._meta.concrete_fields if not f.primary_key],
     )
+
+
+def _texts(worker: WorkerReport) -> dict[str, str]:
+    """Return what comes from the machine and the engine as the columns hold it."""
+    return {
+        "device": worker.device[:64],
+        "host": worker.host[:255],
+        "state_detail": texts.sound(worker.state_detail)[:255],
+    }
 
 
 def forget(name: str) -> None:

@@ -16,7 +16,8 @@ SQLITE: Final = "sqlite"
 POSTGRESQL: Final = "postgresql"
 URL: Final = "DATABASE_URL"
 """Inherited by all processes that tests start, unless they are given a database of their own."""
-ONCE: Final = "once"
+OTHER_RUN: Final = {SQLITE: POSTGRESQL, POSTGRESQL: "once"}
+"""By run, the mark of the tests that are the other run's."""
 
 _missing: list[str] = []
 _servers: list[postgresql.Server] = []
@@ -52,12 +53,10 @@ def pytest_sessionstart() -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out, of the second run, what no database could change."""
-    if config.option.database == SQLITE:
-        return
-    again = [item for item in items if not item.get_closest_marker(ONCE)]
-    config.hook.pytest_deselected(items=[item for item in items if item.get_closest_marker(ONCE)])
-    items[:] = again
+    """Leave out what only the other run can show, or shows as well."""
+    others = [item for item in items if item.get_closest_marker(OTHER_RUN[config.option.database])]
+    config.hook.pytest_deselected(items=others)
+    items[:] = [item for item in items if item not in others]
 
 
 def pytest_report_header(config: pytest.Config) -> str:
@@ -67,6 +66,12 @@ def pytest_report_header(config: pytest.Config) -> str:
 def url_of(name: str) -> str:
     """The `DATABASE_URL` of the database, or SQLite's file, of that name."""
     return _servers[0].url(name) if _servers else f"sqlite:///{name}"
+
+
+@pytest.fixture
+def postgresql_server() -> postgresql.Server:
+    """The server that the tests run on."""
+    return _servers[0]
 
 
 def of_stack(folder: Path) -> dict[str, str]:

@@ -10,7 +10,7 @@ import tempfile
 import urllib.parse
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
+from typing import Final, LiteralString
 
 import psycopg
 import psycopg.sql
@@ -36,34 +36,47 @@ class NoServer(Exception):
 
 
 class Server:
-    """A running server, reached by a socket in its folder."""
+    """A server, reached by a socket in its folder."""
 
-    def __init__(self, folder: Path, process: "subprocess.Popen[bytes]") -> None:
-        self._folder = folder
-        self._process = process
+    def __init__(self, folder: Path, command: list[str]) -> None:
+        self.folder = folder
+        self._command = command
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Start it and wait until it takes connections."""
+        with (self.folder / "log").open("ab") as log:
+            self._process = subprocess.Popen(self._command, cwd=self.folder, stdout=log, stderr=log)
+        until(self._answers, seconds=START_SECONDS, what="PostgreSQL takes connections")
+
+    def stop(self) -> None:
+        """Stop it without a wait for its clients."""
+        if self._process:
+            self._process.send_signal(signal.SIGINT)
+            self._process.wait(START_SECONDS)
+            self._process = None
 
     def url(self, database: str) -> str:
         """The `DATABASE_URL` of one of its databases."""
-        return f"postgres://{USER}@{urllib.parse.quote(str(self._folder), safe='')}/{database}"
+        return f"postgres://{USER}@{urllib.parse.quote(str(self.folder), safe='')}/{database}"
 
-    def run(self, statement: str, *names: str) -> None:
+    def run(self, statement: LiteralString, *names: str) -> None:
         """Run one statement outside any transaction; each `{}` in it is the next of `names`."""
         query = psycopg.sql.SQL(statement).format(*map(psycopg.sql.Identifier, names))
-        with psycopg.connect(host=str(self._folder), user=USER, dbname="postgres", autocommit=True) as connection:
+        with psycopg.connect(host=str(self.folder), user=USER, dbname="postgres", autocommit=True) as connection:
             connection.execute(query)
 
-    def answers(self) -> bool:
-        """Whether it takes connections."""
-        assert self._process.poll() is None, (self._folder / "log").read_text(errors="replace")[-2000:]
+    def cut_connections(self) -> None:
+        """End every session of a client, as a restart would."""
+        self.run("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname <> 'postgres'")
+
+    def _answers(self) -> bool:
+        is_running = self._process is not None and self._process.poll() is None
+        assert is_running, (self.folder / "log").read_text(errors="replace")[-2000:]
         with contextlib.suppress(psycopg.OperationalError):
             self.run("SELECT 1")
             return True
         return False
-
-    def stop(self) -> None:
-        """Stop it without a wait for its clients."""
-        self._process.send_signal(signal.SIGINT)
-        self._process.wait(START_SECONDS)
 
 
 @contextlib.contextmanager
@@ -74,9 +87,9 @@ def running() -> Iterator[Server]:
         folder = Path(name)
         os.chown(folder, owner.pw_uid, owner.pw_gid)
         _create(binaries, folder, owner)
-        server = _start(binaries, folder, owner)
+        server = Server(folder, _command(binaries, folder, owner))
         try:
-            until(server.answers, seconds=START_SECONDS, what="PostgreSQL takes connections")
+            server.start()
             yield server
         finally:
             server.stop()
@@ -109,12 +122,9 @@ def _create(binaries: Path, folder: Path, owner: pwd.struct_passwd) -> None:
         raise RuntimeError(f"initdb failed:\n{done.stdout}{done.stderr}")
 
 
-def _start(binaries: Path, folder: Path, owner: pwd.struct_passwd) -> Server:
+def _command(binaries: Path, folder: Path, owner: pwd.struct_passwd) -> list[str]:
     settings = [f"--{name}={value}" for name, value in SETTINGS.items()]
-    command = [str(binaries / "postgres"), "-D", str(folder / "data"), "-k", str(folder), *settings]
-    with (folder / "log").open("wb") as log:
-        process = subprocess.Popen(_as(owner, command), cwd=folder, stdout=log, stderr=log)
-    return Server(folder, process)
+    return _as(owner, [str(binaries / "postgres"), "-D", str(folder / "data"), "-k", str(folder), *settings])
 
 
 def _as(owner: pwd.struct_passwd, command: list[str]) -> list[str]:

@@ -1,10 +1,15 @@
-"""What goes to the engine and what comes back, read as far as the worker needs it. Pure."""
+"""What goes to the engine and what comes back, read as far as the worker needs it. Pure.
+
+Whatever an engine says can be stored and read: what no database or client takes is replaced here.
+"""
 
 import json
+import re
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, Final
 
+from inference import fields, texts
 from inference.states import Endpoint
 from workers import sse
 from workers.outcomes import Completed
@@ -13,18 +18,22 @@ MAX_MESSAGE_CHARACTERS: Final = 300
 _ECHOES: Final = ("'input'", '"input"', "input_value=")
 """Where a validation error begins to quote the request."""
 _REFUSED: Final = "The engine refused the request."
+_MAX_COUNT: Final = 2**31 - 1
+_SUSPECT: Final = re.compile(r"\x00|\\u[dD][89a-fA-F]")
+"""In JSON text: a NUL, or perhaps half of a surrogate pair."""
 
 
 def whole(answer: bytes) -> Completed:
     """Read a plain answer. Raises ValueError if it is not a completion."""
-    text = answer.decode()
-    return _completed(json.loads(text), text, None)
+    text = answer.decode(errors="replace")
+    body = json.loads(text, strict=False)
+    return _completed(body, _dumped(body) if _SUSPECT.search(text) else text, None)
 
 
 def streamed(events: Sequence[bytes], endpoint: Endpoint, *, first_token_at: datetime | None) -> Completed:
     """Read a stream that ended. Raises ValueError if it carries an error."""
     body = sse.assemble(events, endpoint)
-    return _completed(body, json.dumps(body, ensure_ascii=False, separators=(",", ":")), first_token_at)
+    return _completed(body, _dumped(body), first_token_at)
 
 
 def with_usage(request: str) -> tuple[bytes, bool]:
@@ -51,7 +60,7 @@ def refusal(body: bytes) -> str:
         return _REFUSED
     for echo in _ECHOES:
         message = message.partition(echo)[0]
-    message = message.strip(" ,{[")
+    message = texts.sound(message.strip(" ,{["))
     return message[:MAX_MESSAGE_CHARACTERS] or _REFUSED
 
 
@@ -63,8 +72,17 @@ def _completed(body: dict[str, Any], text: str, first_token_at: datetime | None)
         raise ValueError("the engine's answer is not a completion") from error
     return Completed(
         result=text,
-        finish_reason=finish_reason,
-        prompt_tokens=usage.get("prompt_tokens"),
-        output_tokens=usage.get("completion_tokens"),
+        finish_reason=texts.sound(finish_reason),
+        prompt_tokens=_count(usage.get("prompt_tokens")),
+        output_tokens=_count(usage.get("completion_tokens")),
         first_token_at=first_token_at,
     )
+
+
+def _count(value: Any) -> int | None:
+    """Return a number of tokens; None for what is none, or more than a column holds."""
+    return value if fields.is_integer(value) and 0 <= value <= _MAX_COUNT else None
+
+
+def _dumped(body: dict[str, Any]) -> str:
+    return texts.sound(json.dumps(body, ensure_ascii=False, separators=(",", ":")))

@@ -61,7 +61,7 @@ def _body(event: bytes) -> dict[str, Any] | None:
     line = event.strip()
     if not line.startswith(_DATA) or is_done(event):
         return None
-    body: dict[str, Any] = json.loads(line[len(_DATA) :])
+    body: dict[str, Any] = json.loads(line[len(_DATA) :].decode(errors="replace"), strict=False)
     return body
 
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from django.db import OperationalError
 
-from inference import group_commit, lifecycle
-from inference.broker import CHUNK, END, Claimed
+from inference import group_commit, lifecycle, texts
+from inference.broker import CHUNK, END, Claimed, Told
 from inference.models import Job, JobEvent, Tier
 from inference.states import FailureReason, JobEventKind, JobStatus, ReleaseReason
 from tests import factories
@@ -252,16 +252,16 @@ def test_a_stream_whose_lease_is_anothers_is_aborted_at_its_next_output(hosted: 
 
 @pytest.mark.parametrize("why", [Abort.DRAIN, Abort.LOST])
 def test_a_whole_answer_is_kept_although_its_end_cannot_be_passed_on(hosted: Hosted, why: Abort) -> None:
-    append = hosted.host._around.streams.append  # type: ignore[union-attr]
+    tell = hosted.host._around.streams.tell  # type: ignore[union-attr]
     ending = asyncio.Event()
 
-    async def append_but_no_end(*args: Any, kind: str = CHUNK) -> bool:
+    async def tell_but_no_end(*args: Any, said: int, kind: str = CHUNK) -> Told:
         if kind == END:
             ending.set()
             await asyncio.Event().wait()
-        return await append(*args, kind=kind)
+        return await tell(*args, said=said, kind=kind)
 
-    hosted.host._around.streams.append = append_but_no_end  # type: ignore[union-attr, method-assign]
+    hosted.host._around.streams.tell = tell_but_no_end  # type: ignore[union-attr, method-assign]
     claimed = hosted.submit(streamed=True)
     until(ending.is_set)
     hosted.host.abort(claimed.token, why)
@@ -270,13 +270,14 @@ def test_a_whole_answer_is_kept_although_its_end_cannot_be_passed_on(hosted: Hos
     assert hosted.leases == 0
 
 
-def test_a_stream_that_redis_forgot_at_its_last_moment_keeps_its_answer(hosted: Hosted) -> None:
-    append = hosted.host._around.streams.append  # type: ignore[union-attr]
+@pytest.mark.parametrize("lost", [Told.REFUSED, Told.FORGOTTEN])
+def test_a_stream_that_redis_forgot_at_its_last_moment_keeps_its_answer(hosted: Hosted, lost: Told) -> None:
+    tell = hosted.host._around.streams.tell  # type: ignore[union-attr]
 
-    async def append_but_not_the_end(*args: Any, kind: str = CHUNK) -> bool:
-        return kind != END and await append(*args, kind=kind)
+    async def tell_but_not_the_end(*args: Any, said: int, kind: str = CHUNK) -> Told:
+        return lost if kind == END else await tell(*args, said=said, kind=kind)
 
-    hosted.host._around.streams.append = append_but_not_the_end  # type: ignore[union-attr, method-assign]
+    hosted.host._around.streams.tell = tell_but_not_the_end  # type: ignore[union-attr, method-assign]
     claimed = hosted.submit(streamed=True)
     hosted.end()
     assert row(claimed).status == JobStatus.SUCCEEDED
@@ -284,14 +285,14 @@ def test_a_stream_that_redis_forgot_at_its_last_moment_keeps_its_answer(hosted: 
 
 
 def test_a_cancel_wins_over_an_answer_that_was_not_yet_on_record(hosted: Hosted) -> None:
-    async def append(*_: Any, kind: str = CHUNK) -> bool:
+    async def tell(*_: Any, said: int, kind: str = CHUNK) -> Told:
         if kind == END:
             is_ending.set()
             await asyncio.Event().wait()
-        return True
+        return Told.HEARD
 
     is_ending = asyncio.Event()
-    hosted.host._around.streams.append = append  # type: ignore[union-attr, method-assign]
+    hosted.host._around.streams.tell = tell  # type: ignore[union-attr, method-assign]
     claimed = hosted.submit(streamed=True)
     until(is_ending.is_set)
     hosts.cancel(row(claimed))
@@ -300,8 +301,43 @@ def test_a_cancel_wins_over_an_answer_that_was_not_yet_on_record(hosted: Hosted)
     assert row(claimed).status == JobStatus.CANCELLED
 
 
-def test_an_answer_that_no_database_can_hold_fails_the_job_at_once(hosted: Hosted) -> None:
+def test_an_answer_of_what_no_database_holds_is_mended_and_stored(hosted: Hosted) -> None:
     # Half of a pair, as an engine sends it that cuts its output between the two: not to be had in UTF-8.
+    hosted.engine.pieces = hosted.engine.says(chunk("a\0 \ud83d", "st\0op"), DONE)
+    claimed = hosted.submit(streamed=True)
+    assert isinstance(hosted.end(), Completed)
+    choice = json.loads(row(claimed).result)["choices"][0]
+    assert choice["message"]["content"] == "a\0 \ufffd"
+    assert (row(claimed).status, row(claimed).finish_reason) == (JobStatus.SUCCEEDED, "st\ufffdop")
+
+
+async def _half_a_pair(_call: EngineCall) -> bytes:
+    return rb"""{"choices": [{"text": "\ud83d \u0000", "finish_reason": "a reason longer than its column is"}],
+        "usage": {"prompt_tokens": 99999999999, "completion_tokens": -3}}"""
+
+
+def test_a_plain_answer_is_mended_likewise(hosted: Hosted) -> None:
+    hosted.engine.reply = _half_a_pair
+    claimed = hosted.submit(prompt_tokens=10)
+    assert isinstance(hosted.end(), Completed)
+    job = row(claimed)
+    assert json.loads(job.result)["choices"][0]["text"] == "\ufffd \0"
+    assert job.finish_reason == "a reason longer than its column "
+    assert (job.prompt_tokens, job.output_tokens) == (10, None)
+
+
+def test_the_engines_refusal_is_stored_whatever_it_says(hosted: Hosted) -> None:
+    said = rb'{"error": {"message": "no \u0000 and \udc00"}}'
+    hosted.engine.reply = hosted.engine.raises(EngineRefused(400, said))
+    claimed = hosted.submit()
+    hosted.end()
+    assert row(claimed).error_message == "no \ufffd and \ufffd"
+
+
+def test_an_answer_that_the_database_refuses_all_the_same_fails_the_job_at_once(
+    hosted: Hosted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(texts, "sound", lambda text: text)
     hosted.engine.pieces = hosted.engine.says(chunk("\ud83d", "stop"), DONE)
     claimed = hosted.submit(streamed=True)
     assert hosted.end() == Failed(FailureReason.ENGINE_ERROR, "The result could not be stored.")

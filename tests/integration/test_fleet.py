@@ -27,6 +27,15 @@ def test_a_long_detail_is_cut(db: None) -> None:
     assert len(Worker.objects.get().state_detail) == 255
 
 
+def test_a_report_is_kept_whatever_machine_and_engine_are_called(database: None) -> None:
+    gpus = ",".join(map(str, range(64)))
+    fleet.report(factories.make_report(state_detail="a\0b \ud83d", device=gpus, host="h" * 300))
+
+    worker = Worker.objects.get()
+    assert worker.state_detail == "a\ufffdb \ufffd"
+    assert (worker.device, worker.host) == (gpus[:64], "h" * 255)
+
+
 def test_a_report_for_a_model_that_is_gone_is_refused_by_the_database(database: None) -> None:
     with pytest.raises(IntegrityError):
         fleet.report(factories.make_report(model="gone"))

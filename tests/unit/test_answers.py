@@ -21,6 +21,41 @@ def test_what_is_no_completion_is_an_error(answer: bytes) -> None:
         answers.whole(answer)
 
 
+@pytest.mark.parametrize(
+    ("said", "read"),
+    [
+        (rb"half \ud83d", "half \ufffd"),
+        (rb"\ud83d\ude00", "😀"),
+        (rb"\uDE00", "\ufffd"),
+        (b"a raw \0", "a raw \0"),
+        (b"cut \xf0\x9f\x98", "cut \ufffd"),
+        (rb"C:\\ud83d", r"C:\ud83d"),
+    ],
+)
+def test_an_answer_that_no_database_or_client_takes_is_mended(said: bytes, read: str) -> None:
+    answer = b'{"choices": [{"text": "%b", "finish_reason": "stop"}]}' % said
+    event = b'data: {"choices": [{"index": 0, "text": "%b", "finish_reason": "stop"}]}\n\n' % said
+    streamed = answers.streamed([event], Endpoint.COMPLETIONS, first_token_at=None)
+    for completed in (answers.whole(answer), streamed):
+        assert "\0" not in completed.result
+        assert json.loads(completed.result.encode())["choices"][0]["text"] == read
+        assert completed.finish_reason == "stop"
+
+
+def test_an_escaped_nul_is_kept_as_it_came() -> None:
+    answer = rb'{"choices": [{"text": "a\u0000b", "finish_reason": "st\u0000op"}]}'
+    completed = answers.whole(answer)
+    assert completed.result == answer.decode()
+    assert completed.finish_reason == "st\ufffdop"
+
+
+@pytest.mark.parametrize("count", ["-1", "2147483648", "1e3", "true", '"7"', "null", "[]"])
+def test_a_count_that_no_column_holds_is_no_count(count: str) -> None:
+    usage = f'{{"prompt_tokens": {count}, "completion_tokens": {count}}}'
+    completed = answers.whole(f'{{"choices": [], "usage": {usage}}}'.encode())
+    assert (completed.prompt_tokens, completed.output_tokens) == (None, None)
+
+
 def test_a_stream_is_stored_as_one_answer() -> None:
     event = b'data: {"id":"1","choices":[{"index":0,"delta":{"content":"hi"},"finish_reason":"stop"}]}\n\n'
     completed = answers.streamed([event], Endpoint.CHAT, first_token_at=None)
@@ -62,6 +97,10 @@ def test_a_refusal_tells_the_engines_words_but_never_quotes_the_request() -> Non
         message = answers.refusal(json.dumps(body).encode())
         assert message.startswith("1 validation error")
         assert "secret" not in message
+
+
+def test_a_refusal_can_be_stored_whatever_the_engine_said() -> None:
+    assert answers.refusal(rb'{"error": {"message": "bad \u0000 and \ud83d"}}') == "bad \ufffd and \ufffd"
 
 
 @pytest.mark.parametrize("body", [b"", b"<html>", b"[]", b'{"error": "x"}', b'{"error": {}}'])

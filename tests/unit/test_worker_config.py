@@ -43,6 +43,11 @@ def test_patterns_that_match_nothing_are_refused() -> None:
         make_config(serve=("*.gold.*",))
 
 
+def test_a_name_that_no_row_has_room_for_is_refused() -> None:
+    with pytest.raises(ConfigError, match="longer than 128 characters"):
+        make_config(name="n" * 128 + "@h")
+
+
 def test_an_unknown_model_is_refused_with_the_known_ones() -> None:
     with pytest.raises(ConfigError, match=f"there are: {factories.MODEL}"):
         make_config(model="gpt-9")
