@@ -4,12 +4,14 @@ import asyncio
 import contextlib
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 from django.conf import settings
 
 from inference.states import Endpoint, EngineKind
@@ -94,6 +96,13 @@ class TcpSim:
         """Begin to load; `options` count for this life."""
         command = (sys.executable, "-m", "workers.sim", "--port", str(self.port), *self._options, *options)
         self._process = subprocess.Popen(command, env=self._env, cwd=settings.BASE_DIR)
+
+    def gauge(self, name: str) -> int:
+        """One number of its own metrics."""
+        page = httpx.get(f"{self.url}/metrics", trust_env=False).text
+        found = re.search(rf"^{re.escape(name)}{{.*}} ([0-9]+)$", page, re.MULTILINE)
+        assert found, page
+        return int(found[1])
 
     def kill(self) -> None:
         if self._process:
