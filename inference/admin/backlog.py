@@ -29,19 +29,19 @@ class WithBacklog:
             row.totals = found.get(row.pk, selectors.totals([], []))
         return page
 
-    @admin.display(description="jobs waiting")
+    @admin.display(description="waiting")
     def waiting(self, row: Model) -> str:
         """Return the backlog in jobs."""
         totals = _totals(row)
         return shown.count(totals.jobs if totals else None)
 
-    @admin.display(description="backlog seconds")
+    @admin.display(description="backlog")
     def backlog(self, row: Model) -> str:
         """Return the age of the oldest waiting job."""
         totals = _totals(row)
         return shown.seconds(totals.backlog_seconds if totals else None)
 
-    @admin.display(description="jobs running")
+    @admin.display(description="running")
     def running(self, row: Model) -> str:
         """Return how many jobs workers hold."""
         totals = _totals(row)

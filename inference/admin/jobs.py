@@ -21,23 +21,21 @@ class JobEventInline(ReadOnly, admin.TabularInline):
     model = JobEvent
     fields = ("at", "kind", "worker", "attempt", "claim_id", "detail")
     extra = 0
+    verbose_name_plural = "history"
 
 
 @admin.register(Job)
 class JobAdmin(ReadOnly, admin.ModelAdmin):
     """Read-only, but for what a person may ask of a job: to end, or to begin anew."""
 
-    list_display = (
-        *("id", "status", "tenant_id", "queue", "queue_time", "tokens", "attempts", "created_at", "finished_at"),
-        "error_code",
-    )
+    list_display = ("short_id", "status", "owner", "queue", "queue_time", "tokens", "attempts", "created_at")
     list_filter = ("status", "tier", "length", "model", "tenant")
     search_fields = ("=id",)
     search_help_text = "A job's whole id, as clients get it in x-sluice-job-id."
     show_full_result_count = False
     inlines = (JobEventInline,)
     actions = ("cancel", "retry")
-    readonly_fields = ("queue_time", "prompt", "answer")
+    readonly_fields = ("queue_time", "estimate", "prompt", "answer")
     fieldsets = (
         (None, {"fields": ("id", "status", "tenant", "api_key", "model", "tier", "length")}),
         ("Outcome", {"fields": ("finish_reason", "error_code", "error_message", "attempts", "engine_crashes")}),
@@ -54,7 +52,7 @@ class JobAdmin(ReadOnly, admin.ModelAdmin):
                 )
             },
         ),
-        ("Size", {"fields": ("prompt_tokens", "expected_tokens", "output_tokens", "estimate_seconds")}),
+        ("Size", {"fields": ("prompt_tokens", "expected_tokens", "output_tokens", "estimate")}),
         ("Text", {"fields": ("prompt", "answer")}),
         (
             "Engine",
@@ -64,6 +62,21 @@ class JobAdmin(ReadOnly, admin.ModelAdmin):
             },
         ),
     )
+
+    @admin.display(description="job", ordering="id")
+    def short_id(self, job: Job) -> str:
+        """Return the id as lists show it."""
+        return shown.short(job.pk)
+
+    @admin.display(description="tenant")
+    def owner(self, job: Job) -> str:
+        """Return the tenant's name, which is its key: no row is read for it."""
+        return job.tenant_id
+
+    @admin.display(description="estimate")
+    def estimate(self, job: Job) -> str:
+        """Return the service time that was expected."""
+        return shown.seconds(job.estimate_seconds)
 
     @admin.display(description="queue time")
     def queue_time(self, job: Job) -> str:

@@ -1,5 +1,6 @@
 """What an admin sets: tiers, length classes, models, caps. `inference.snapshot` carries it to all processes."""
 
+from collections.abc import Callable
 from typing import Any
 
 from django import forms
@@ -13,6 +14,17 @@ from inference.admin.backlog import WithBacklog
 from inference.admin.readonly import KeptName
 from inference.admin.warnings import WarnsAfterSave
 from inference.models import LengthClass, QueueCap, ServedModel, Tier
+from inference.templatetags import shown
+
+
+def _duration(field: str, description: str) -> Callable[[Tier], str]:
+    """Return a column that shows seconds as people say them."""
+
+    @admin.display(description=description, ordering=field)
+    def column(tier: Tier) -> str:
+        return shown.seconds(getattr(tier, field))
+
+    return column
 
 
 class TierForm(forms.ModelForm):
@@ -44,8 +56,11 @@ class TierAdmin(WithBacklog, WarnsAfterSave, KeptName, admin.ModelAdmin):
     form = TierForm
     queues_by = "tier"
     list_display = (
-        *("name", "weight", "target_wait_seconds", "start_deadline_seconds", "run_timeout_seconds"),
-        *("picked_by", *backlog.COLUMNS),
+        *("name", "weight", "picked_by"),
+        _duration("target_wait_seconds", "target wait"),
+        _duration("start_deadline_seconds", "start deadline"),
+        _duration("run_timeout_seconds", "run timeout"),
+        *backlog.COLUMNS,
     )
     fieldsets = (
         (None, {"fields": ("name", "position", "service_tiers")}),
