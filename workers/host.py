@@ -4,6 +4,7 @@ The hub's thread hands claims in and asks for credit; it never waits for the loo
 """
 
 import asyncio
+import collections
 import concurrent.futures
 import contextlib
 import logging
@@ -19,6 +20,7 @@ from inference.group_commit import GroupCommit
 from inference.limits import Limits
 from inference.states import WorkerState
 from workers import engines, gate
+from workers.bridge import Bridge
 from workers.config import WorkerConfig
 from workers.engine import Engine, EngineSpec
 from workers.execution import Abort, Execution, Surroundings
@@ -57,6 +59,8 @@ class EngineHost:
         self._lock = threading.Lock()
         self._in_flight = gate.InFlight()
         self._executions: dict[Token, Execution] = {}
+        self._submitted: collections.deque[tuple[Claimed, OnDone]] = collections.deque()
+        self._is_waking = False
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="engine-loop", daemon=True)
         self._readiness = Readiness(create(config.engine), _capacity(config), on_change=on_state)
@@ -86,7 +90,10 @@ class EngineHost:
         """Run a claim. It counts as in flight from here on."""
         with self._lock:
             self._in_flight.add(claimed.token, claimed.kv_tokens + self._readiness.capacity.margin_tokens)
-        self._loop.call_soon_threadsafe(self._begin, claimed, on_done)
+        self._submitted.append((claimed, on_done))
+        if not self._is_waking:  # one wake-up for a whole pull
+            self._is_waking = True
+            self._loop.call_soon_threadsafe(self._begin_all)
 
     def abort(self, token: Token, why: Abort) -> None:
         """End one claim, if it still runs."""
@@ -135,6 +142,7 @@ class EngineHost:
             quarantine=self._quarantine,
             commits=GroupCommit(),
             settler=SETTLER,
+            bridge=Bridge(),
             streams=broker.new_async_broker(),
             pace=Pace(),
             limits=self._limits,
@@ -153,6 +161,11 @@ class EngineHost:
         if self._around:
             await self._around.streams.close()
             await asyncio.to_thread(self._around.commits.close)
+
+    def _begin_all(self) -> None:
+        self._is_waking = False  # first: what is submitted from here on wakes anew
+        while self._submitted:
+            self._begin(*self._submitted.popleft())
 
     def _begin(self, claimed: Claimed, on_done: OnDone) -> None:
         assert self._around is not None  # noqa: S101 (`start` made it)

@@ -65,6 +65,7 @@ class EnginePool(base.BasePool):  # type: ignore[misc]
         self._handles: dict[str, Handle] = {}
         self._ended: collections.deque[_Ended] = collections.deque()
         self._news = promise(self._on_news)  # one object: the hub's set of callbacks holds it once
+        self._is_waking = False
         self.registrar = Registrar(self.config, lambda: self.host.vitals)
         self.host = EngineHost(
             self.config,
@@ -142,10 +143,13 @@ class EnginePool(base.BasePool):  # type: ignore[misc]
         self._wake_hub()
 
     def _wake_hub(self) -> None:
-        if self._hub is not None:
+        """Have the hub look, once for all that came before it does; a second wake-up in a race does no harm."""
+        if self._hub is not None and not self._is_waking:
+            self._is_waking = True
             self._hub.call_soon(self._news)
 
     def _on_news(self) -> None:
+        self._is_waking = False  # first: what comes from here on wakes anew
         while self._ended:
             ended = self._ended.popleft()
             self._handles.pop(ended.request.id, None)

@@ -22,6 +22,8 @@ logger = logging.getLogger(__name__)
 
 BACKOFF_SECONDS: Final = (0.05, 2.0)
 """First and longest wait between two tries."""
+MAX_ACKS: Final = 64
+"""In one call: a long script holds every other client of Redis up."""
 TASK_DONE: Final = JobStatus.SUCCEEDED
 """What ends a Celery task that is not a job: nobody watches it."""
 
@@ -31,6 +33,8 @@ class _Asked(NamedTuple):
     """None: only a mark in the queue."""
     verb: Callable[[], bool]
     future: "Future[bool]"
+    status: str | None = None
+    """Of an ack: those that wait go together, in one call."""
 
 
 class Settler:
@@ -40,12 +44,14 @@ class Settler:
         self._held = held
         self._connect = connect
         self._asked: queue.SimpleQueue[_Asked] = queue.SimpleQueue()
+        self._ahead: _Asked | None = None
+        """Taken from the queue, and not an ack."""
         self._start = threading.Lock()
         self._thread: threading.Thread | None = None
 
     def ack(self, token: Token, *, status: str) -> "Future[bool]":
         """Forget a finished job. The future is False if the claim was not ours any more. Thread-safe."""
-        return self._put(token, lambda: self._connect().ack(token, status=status))
+        return self._put(token, lambda: self._connect().ack(token, status=status), status)
 
     def release(self, token: Token, *, event: bool = True) -> "Future[bool]":
         """Put a job back into its queue. The future is False if the claim was not ours any more. Thread-safe."""
@@ -63,8 +69,8 @@ class Settler:
         except TimeoutError:
             return False
 
-    def _put(self, token: Token | None, verb: Callable[[], bool]) -> "Future[bool]":
-        asked = _Asked(token, verb, Future())
+    def _put(self, token: Token | None, verb: Callable[[], bool], status: str | None = None) -> "Future[bool]":
+        asked = _Asked(token, verb, Future(), status)
         self._asked.put(asked)
         with self._start:  # made on first use: a process that only publishes needs no thread
             if self._thread is None:
@@ -74,18 +80,34 @@ class Settler:
 
     def _run(self) -> None:
         while True:
-            asked = self._asked.get()
-            was_ours = self._insist(asked)
-            if asked.token:
-                self._held.drop(asked.token)
-            if asked.future.set_running_or_notify_cancel():  # its coroutine may have left
-                asked.future.set_result(was_ours)
+            batch = self._next_batch()
+            for asked, was_ours in zip(batch, self._insist(batch), strict=True):
+                if asked.token:
+                    self._held.drop(asked.token)
+                if asked.future.set_running_or_notify_cancel():  # its coroutine may have left
+                    asked.future.set_result(was_ours)
 
-    def _insist(self, asked: _Asked) -> bool:
+    def _next_batch(self) -> list[_Asked]:
+        """Wait for what is next; behind an ack, take the acks that follow it too."""
+        batch = [self._ahead or self._asked.get()]
+        self._ahead = None
+        while batch[-1].status is not None and len(batch) < MAX_ACKS and not self._asked.empty():
+            asked = self._asked.get()
+            if asked.status is None:
+                self._ahead = asked
+                break
+            batch.append(asked)
+        return batch
+
+    def _settle(self, batch: list[_Asked]) -> list[bool]:
+        acks = [(asked.token, asked.status) for asked in batch if asked.token and asked.status is not None]
+        return self._connect().ack_many(acks) if acks else [batch[0].verb()]
+
+    def _insist(self, batch: list[_Asked]) -> list[bool]:
         wait_seconds = BACKOFF_SECONDS[0]
         while True:
             try:
-                return asked.verb()
+                return self._settle(batch)
             except Exception as error:  # a bug included: it must not end the thread, and is in the log every time
                 logger.warning(
                     "a claim could not be settled, trying again: %r",

@@ -86,7 +86,12 @@ class LeaseVerbs(base.Verbs):
 
         For a cancelled job it only drops the lease (and is True): `cancel` has told them already.
         """
-        return bool(self._call("ack", *_raw([token]), status))
+        return self.ack_many([(token, status)])[0]
+
+    def ack_many(self, endings: Sequence[tuple[Token, str]]) -> list[bool]:
+        """Do as `ack` does for each, in one call."""
+        parts = [part for token, status in endings for part in (token.job_id.bytes, token.claim_id.bytes, status)]
+        return [bool(was_ours) for was_ours in self._call("ack", *parts)] if parts else []
 
     def release(self, token: Token, *, event: bool = True) -> bool:
         """Put a job back into its queue with its first arrival, and ring. False: not ours any more, nothing done.

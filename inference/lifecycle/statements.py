@@ -10,6 +10,7 @@ import uuid
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
+from enum import StrEnum
 from operator import attrgetter
 from typing import Any, Final
 
@@ -71,10 +72,11 @@ def lock(job_ids: Collection[uuid.UUID]) -> dict[uuid.UUID, Found]:
 def update(changed: Iterable[tuple[uuid.UUID, Found]]) -> None:
     """Write what differs from what was read. Raises RuntimeError if a row is not as it was read."""
     batches: dict[tuple[str, ...], list[Values]] = {}
+    adapted = _adapter()
     for job_id, job in changed:
         names, values = _difference(job.read, job.row)
-        held = job.read.claim_id or NO_CLAIM
-        batches.setdefault(names, []).append([*values, *map(_adapted, (job_id, job.read.status, NO_CLAIM, held))])
+        found = (job_id, job.read.status, NO_CLAIM, job.read.claim_id or NO_CLAIM)
+        batches.setdefault(names, []).append([adapted(value) for value in (*values, *found)])
     with connection.cursor() as cursor:
         for names, rows in batches.items():
             cursor.executemany(_update(names), rows)
@@ -84,7 +86,8 @@ def update(changed: Iterable[tuple[uuid.UUID, Found]]) -> None:
 
 def insert_events(events: Iterable[Event]) -> None:
     """Write history."""
-    rows = [[_adapted(value) for value in _EVENT_VALUES(event)] for event in events]
+    adapted = _adapter()
+    rows = [[adapted(value) for value in _EVENT_VALUES(event)] for event in events]
     if rows:
         with connection.cursor() as cursor:
             cursor.executemany(_INSERT_EVENT, rows)
@@ -97,8 +100,8 @@ def request_of(job_id: uuid.UUID) -> str:
 
 def _found(values: tuple[Any, ...]) -> tuple[uuid.UUID, Found]:
     job_id, model, tier, endpoint, streamed, created_at, request, *rest = values
-    fields_ = {name: _READ.get(name, _same)(value) for name, value in zip(COLUMNS, rest, strict=True)}
-    row = transitions.Row(**fields_)
+    columns = zip(COLUMNS, rest, strict=True)
+    row = transitions.Row(**{name: _READ[name](value) if name in _READ else value for name, value in columns})
     found = Found(model, tier, endpoint, bool(streamed), _moment(created_at), request, row, row)
     return _uuid(job_id), found
 
@@ -106,23 +109,29 @@ def _found(values: tuple[Any, ...]) -> tuple[uuid.UUID, Found]:
 def _difference(read: transitions.Row, row: transitions.Row) -> tuple[tuple[str, ...], Values]:
     names, values = [], []
     for name, before, after in zip(COLUMNS, _VALUES(read), _VALUES(row), strict=True):
-        if before != after:
+        if before is not after and before != after:
             names.append(name)
-            values.append(_adapted(after))
+            values.append(after)
     return tuple(names), values
 
 
 # Values as the database's driver gives and takes them: what the ORM does, at a tenth of its price.
 
 
-def _adapted(value: Any) -> Any:
-    if connection.vendor != "sqlite":
-        return str(value) if isinstance(value, JobStatus | JobEventKind) else value
+def _adapter() -> Callable[[Any], Any]:
+    return _for_sqlite if connection.vendor == "sqlite" else _for_postgresql
+
+
+def _for_sqlite(value: Any) -> Any:
     if isinstance(value, uuid.UUID):
         return value.hex
     if isinstance(value, datetime):
         return str(value.astimezone(UTC).replace(tzinfo=None))
     return value
+
+
+def _for_postgresql(value: Any) -> Any:
+    return str(value) if isinstance(value, StrEnum) else value
 
 
 def _uuid(value: Any) -> Any:
@@ -131,10 +140,6 @@ def _uuid(value: Any) -> Any:
 
 def _moment(value: Any) -> Any:
     return value.replace(tzinfo=UTC) if value is not None and value.tzinfo is None else value
-
-
-def _same(value: Any) -> Any:
-    return value
 
 
 _READ: Final[Mapping[str, Callable[[Any], Any]]] = {

@@ -180,6 +180,33 @@ def test_settlements_keep_their_order(keeper: Keeper, sluice: Broker) -> None:
     assert (first.result(timeout=5), second.result(timeout=5)) == (True, False)
 
 
+def test_acknowledgements_that_wait_go_together_and_each_learns_its_own_fate(
+    keeper: Keeper, sluice: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lost, ours = running(sluice), running(sluice)
+    sluice.release(lost.token)
+    is_away, calls = threading.Event(), []
+    is_away.set()
+    ack_many = sluice.ack_many
+
+    def counted(endings: Any) -> list[bool]:
+        if is_away.is_set():
+            raise broker_module.BrokerAway("away")
+        calls.append(len(endings))
+        return ack_many(endings)
+
+    monkeypatch.setattr(sluice, "ack_many", counted)
+    settler = Settler(connect=lambda: sluice)
+    first = settler.ack(running(sluice).token, status="succeeded")
+    others = [settler.ack(claimed.token, status="succeeded") for claimed in (lost, ours)]
+    released = settler.release(running(sluice).token)
+    is_away.clear()
+
+    assert [future.result(timeout=5) for future in (first, *others, released)] == [True, False, True, True]
+    assert sum(calls) == 3
+    assert len(calls) <= 2
+
+
 class Enough(BaseException):
     """Ends a loop that is for ever."""
 

@@ -1,7 +1,13 @@
--- id, claim, status  ->  1 if it was ours
-local entry = mine(ARGV[2], ARGV[3])
-if not entry then return 0 end
-forget(ARGV[2], entry)
--- The cancel has announced the end already.
-if not entry.cancelled then announce(ARGV[2], entry, ARGV[4], ARGV[3], '', true) end
-return 1
+-- {id, claim, status}...  ->  1 for each that was ours
+local function ack(id, claim, status)
+  local entry = mine(id, claim)
+  if not entry then return 0 end
+  forget(id, entry)
+  -- The cancel has announced the end already.
+  if not entry.cancelled then announce(id, entry, status, claim, '', true) end
+  return 1
+end
+
+local replies = {}
+for i = 2, #ARGV, 3 do replies[#replies + 1] = ack(ARGV[i], ARGV[i + 1], ARGV[i + 2]) end
+return replies
