@@ -95,10 +95,12 @@ class Readiness:
 
     async def _until_it_falls(self) -> None:
         """Return when the engine is gone, or does not answer after it was suspected."""
+        ready_at = self.condition.ready_at
         while await self._is_suspected():
             if await self._seems_dead():
                 break
-            self._become(WorkerState.READY)
+            # Ready as before: were it ready anew, every doubt would give all that wait their whole deadline again.
+            self._become(WorkerState.READY, ready_at=ready_at)
         logger.error("the engine is gone", extra={"action": "engine_lost"})
         self._become(WorkerState.LOADING, "the engine crashed")
 
@@ -140,7 +142,7 @@ class Readiness:
         )
         self._become(WorkerState.LOADING, str(error))
 
-    def _become(self, state: WorkerState, detail: str = "") -> None:
+    def _become(self, state: WorkerState, detail: str = "", *, ready_at: float | None = None) -> None:
         ending = state in {WorkerState.DRAINING, WorkerState.STOPPED, WorkerState.FAILED}
         if self._is_draining and not ending:
             state = WorkerState.DRAINING  # what the engine does meanwhile changes nothing any more
@@ -149,7 +151,7 @@ class Readiness:
         self.condition = Condition(
             state,
             detail,
-            ready_at=time.time() if is_ready else None,
+            ready_at=(ready_at or time.time()) if is_ready else None,
             kv_capacity_tokens=self.capacity.kv_tokens if is_ready else self.condition.kv_capacity_tokens,
         )
         if is_news:

@@ -195,10 +195,12 @@ async def test_an_engine_that_recovers_between_failures_is_never_given_up() -> N
 
 async def test_a_dropped_connection_shuts_the_gate_until_the_engine_has_answered() -> None:
     watched = await Watched().ready()
+    ready_at = watched.readiness.condition.ready_at
     watched.readiness.suspect()
     assert not watched.readiness.is_open
     await watched.until(lambda: watched.readiness.is_open)
     assert watched.engine.starts == 1
+    assert watched.readiness.condition.ready_at == ready_at, "deadlines' clocks go on"
     await watched.end()
 
 
