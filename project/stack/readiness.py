@@ -14,6 +14,7 @@ POLL_SECONDS: Final = 0.5
 SETTLED_SECONDS: Final = 3.0
 """A part without a question of its own (beat, control) is ready when it has run this long."""
 READY: Final = "ready"
+PLACEHOLDER: Final = "MODEL"
 SILENT: Final = "no answer yet"
 TIMEOUT: Final = httpx.Timeout(2.0)
 
@@ -47,9 +48,12 @@ class Readiness:
         return {name: state for name, state in states.items() if state != READY}
 
     async def model(self) -> str:
-        """Name of a model that the stack serves, for an example. Raises httpx.HTTPError."""
-        answer = await self._get("/v1/models")
-        return str(answer.raise_for_status().json()["data"][0]["id"])
+        """Name of a model that the stack serves, for an example; a placeholder if none can be had."""
+        try:
+            answer = (await self._get("/v1/models")).raise_for_status()
+        except httpx.HTTPError:  # the web process fell just now, and will be restarted
+            return PLACEHOLDER
+        return next((str(model["id"]) for model in answer.json()["data"]), PLACEHOLDER)
 
     async def _get(self, path: str) -> httpx.Response:
         headers = {"Authorization": f"Bearer {self._config.credentials.api_key}"}
