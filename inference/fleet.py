@@ -60,11 +60,6 @@ def _texts(worker: WorkerReport) -> dict[str, str]:
     }
 
 
-def forget(name: str) -> None:
-    """Remove a worker's row; nothing happens if there is none."""
-    Worker.objects.filter(name=name).delete()
-
-
 def prune(now: datetime) -> list[str]:
     """Remove workers that were silent too long; returns their names."""
     gone = Worker.objects.filter(heartbeat_at__lt=now - PRUNE_AFTER_LEASES * _lease())

@@ -41,14 +41,6 @@ def test_a_report_for_a_model_that_is_gone_is_refused_by_the_database(database: 
         fleet.report(factories.make_report(model="gone"))
 
 
-def test_a_forgotten_worker_is_gone_and_forgetting_twice_is_no_error(db: None) -> None:
-    fleet.report(factories.make_report())
-    fleet.forget("worker-1")
-    fleet.forget("worker-1")
-
-    assert not Worker.objects.exists()
-
-
 def test_a_model_is_ready_since_its_longest_ready_worker(db: None) -> None:
     now = timezone.now()
     for minutes in (3, 7):
