@@ -34,10 +34,10 @@ class ChatTemplate:
 
     def render(self, body: Mapping[str, Any]) -> str:
         """Return the prompt that the engine makes of a checked chat body. Raises TemplateRefused."""
-        messages = [self._message(message) for message in body["messages"]]
-        if not self._knows_developer:
-            messages = _developer_to_system(messages)
         try:
+            messages = [self._message(message) for message in body["messages"]]
+            if not self._knows_developer:
+                messages = _developer_to_system(messages)
             return self._rendered(messages, body)
         except jinja2.TemplateError as error:
             raise TemplateRefused(str(error)) from error

@@ -111,6 +111,12 @@ def test_a_tool_calls_arguments_are_objects() -> None:
     assert text == '{"a": "ü"}{}{}{"b": 1}{}'
 
 
+def test_a_tool_calls_arguments_nested_without_end_are_a_refusal() -> None:
+    calls = [{"function": {"name": "f", "arguments": "[" * 100_000}}]
+    with pytest.raises(TemplateRefused):
+        render(CHATML, {"role": "assistant", "content": None, "tool_calls": calls})
+
+
 def test_tools_documents_and_own_variables_reach_the_template_but_cannot_replace_the_chat() -> None:
     source = "{{ tools | length }}{{ documents | length }}{{ mood }}{{ messages[0].content }}{{ bos_token }}"
     fields = {"tools": [{}, {}], "documents": [{}], "chat_template_kwargs": {"mood": "!", "messages": "mine"}}
