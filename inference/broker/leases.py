@@ -8,6 +8,7 @@ from uuid import UUID
 
 from inference.broker import base, claims, keys, queues, scripts
 from inference.broker.types import Claimed, Credit, DueLease, Renewal, Token
+from inference.states import TERMINAL
 
 _RENEWED: Final = 0
 _LOST: Final = 1
@@ -84,13 +85,16 @@ class LeaseVerbs(base.Verbs):
     def ack(self, token: Token, *, status: str) -> bool:
         """Forget a finished job, and tell those who watch it `status`. False: not ours any more, nothing done.
 
-        For a cancelled job it only drops the lease (and is True): `cancel` has told them already.
+        For a cancelled job it only drops the lease (and is True): `cancel` has told them already. So it does for
+        one that runs under another claim: its watchers have its end still before them.
         """
         return self.ack_many([(token, status)])[0]
 
     def ack_many(self, endings: Sequence[tuple[Token, str]]) -> list[bool]:
         """Do as `ack` does for each, in one call."""
-        parts = [part for token, status in endings for part in (token.job_id.bytes, token.claim_id.bytes, status)]
+        parts: list[scripts.Argument] = []
+        for token, status in endings:
+            parts += (*_raw([token]), status if status in TERMINAL else "")
         return [bool(was_ours) for was_ours in self._call("ack", *parts)] if parts else []
 
     def release(self, token: Token, *, event: bool = True) -> bool:

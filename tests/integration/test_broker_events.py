@@ -110,6 +110,17 @@ async def test_a_queued_job_that_expires_ends_for_its_mailbox(broker: Broker, lo
     assert (event.kind, event.job_id) == ("expired", entry.job_id)
 
 
+async def test_a_leftover_lease_of_a_job_that_runs_under_another_claim_goes_without_a_word(
+    broker: Broker, loop_broker: AsyncBroker
+) -> None:
+    leftover = claim_one(broker)
+    job_id = leftover.token.job_id
+    broker.watch(job_id, "web-1")
+    assert broker.ack(leftover.token, status="running")
+    broker.notify(job_id, kind="succeeded")
+    assert kinds(await read_mail(loop_broker, "web-1")) == ["succeeded"]
+
+
 async def test_a_job_that_nobody_watches_leaves_no_stream(broker: Broker, loop_broker: AsyncBroker) -> None:
     claimed = claim_one(broker)
     broker.notify(claimed.token.job_id, kind="running")

@@ -1,10 +1,10 @@
--- {id, claim, status}...  ->  1 for each that was ours
+-- {id, claim, status or ''}...  ->  1 for each that was ours
 local function ack(id, claim, status)
   local entry = mine(id, claim)
   if not entry then return 0 end
   forget(id, entry)
   -- The cancel has announced the end already.
-  if not entry.cancelled then announce(id, entry, status, claim, '', true) end
+  if not entry.cancelled and status ~= '' then announce(id, entry, status, claim, '', true) end
   return 1
 end
 
