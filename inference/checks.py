@@ -2,15 +2,19 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from django.conf import settings
 from django.core import checks
 from django.db import OperationalError, ProgrammingError, connection
 
 from inference import errors, snapshot, tokens
+from inference.api import executor
 from inference.limits import Limits, ModelLimits
 from inference.models import ServedModel
+
+SPARE_CONNECTIONS: Final = 4
+"""What the web process needs beside those of the API's threads."""
 
 
 @checks.register(checks.Tags.security, deploy=True)
@@ -21,10 +25,32 @@ def check_secret_key(**_: Any) -> list[checks.CheckMessage]:
     return [checks.Error("DJANGO_SECRET_KEY is not set", hint="Set it to a long random string.", id="sluice.E001")]
 
 
+@checks.register()
+def check_connections(**_: Any) -> list[checks.CheckMessage]:
+    """Warn of a pool of connections that is smaller than the threads which use it at once."""
+    pool = settings.DATABASES["default"].get("OPTIONS", {}).get("pool")
+    if not pool or pool["max_size"] >= executor.THREADS + SPARE_CONNECTIONS:
+        return []
+    told = f"SLUICE_DATABASE_CONNECTIONS is {pool['max_size']}; the API alone asks from {executor.THREADS} threads"
+    hint = f"Allow {executor.THREADS + SPARE_CONNECTIONS} or more: the others are for pages and maintenance."
+    return [checks.Warning(told, hint=hint, id="sluice.W005")]
+
+
 @checks.register(checks.Tags.database)
-def check_limits(databases: Sequence[str] | None = None, **_: Any) -> list[checks.CheckMessage]:
-    """Warn of limits under which requests would be refused. Reads the tables, so only where those are checked."""
-    if not databases or ServedModel._meta.db_table not in connection.introspection.table_names():
+def check_database(databases: Sequence[str] | None = None, **_: Any) -> list[checks.CheckMessage]:
+    """Say that the database cannot be reached, and why; only where databases are checked."""
+    if not databases:
+        return []
+    try:
+        connection.ensure_connection()
+    except OperationalError as error:
+        return [checks.Error("The database is not reachable", hint=f"See DATABASE_URL: {error}", id="sluice.E002")]
+    return check_limits()
+
+
+def check_limits() -> list[checks.CheckMessage]:
+    """Warn of limits under which requests would be refused. Reads the tables, if they are there yet."""
+    if ServedModel._meta.db_table not in connection.introspection.table_names():
         return []
     try:
         limits = snapshot.read()

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any, Final
 
+from django.core.exceptions import ImproperlyConfigured
 from environs import Env, validate
 
 env = Env()
@@ -79,6 +80,8 @@ def _database() -> dict[str, Any]:
         case "django.db.backends.postgresql":
             options = {**POSTGRESQL_OPTIONS, **config.get("OPTIONS", {}), "pool": _pool()}
             config |= {"ENGINE": "project.postgresql", "CONN_MAX_AGE": 0, "OPTIONS": options}
+        case other:
+            raise ImproperlyConfigured(f"DATABASE_URL: Sluice runs on SQLite and PostgreSQL, not on {other}")
     return config
 
 

@@ -2,17 +2,34 @@
 
 import threading
 from collections.abc import Callable
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, Self
 
 import psycopg
 from django.db.backends.base.base import NO_DB_ALIAS
 from django.db.backends.postgresql import base
-from psycopg_pool import ConnectionPool
+from psycopg_pool import ConnectionPool, PoolTimeout
 
 _making: Final = threading.Lock()
 
 
-class Pool(ConnectionPool[Any]):
+class _Connection(psycopg.Connection[Any]):
+    """Remembers why the last attempt to connect failed: the pool only logs it."""
+
+    failure: ClassVar[str] = ""
+
+    @classmethod
+    def connect(cls, *args: Any, **kwargs: Any) -> Self:
+        """Connect as psycopg does."""
+        try:
+            made = super().connect(*args, **kwargs)
+        except psycopg.Error as error:
+            cls.failure = str(error).strip()
+            raise
+        cls.failure = ""
+        return made
+
+
+class Pool(ConnectionPool[_Connection]):
     """Drops all idle connections when one of them turns out to be broken.
 
     A restarted server broke them all. The stock pool finds that out one by one, with a pause after each that
@@ -20,9 +37,16 @@ class Pool(ConnectionPool[Any]):
     """
 
     def __init__(self, **options: Any) -> None:
-        super().__init__(check=self._check_or_drain, open=False, **options)
+        super().__init__(connection_class=_Connection, check=self._check_or_drain, open=False, **options)
 
-    def _check_or_drain(self, connection: "psycopg.Connection[Any]") -> None:
+    def getconn(self, timeout: float | None = None) -> _Connection:
+        """Return a sound connection. Raises PoolTimeout, which says why there is none."""
+        try:
+            return super().getconn(timeout)
+        except PoolTimeout as error:
+            raise PoolTimeout(f"{error}: {_Connection.failure or 'all are in use'}") from error
+
+    def _check_or_drain(self, connection: _Connection) -> None:
         try:
             self.check_connection(connection)
         except psycopg.Error:

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from django.db import connection
+from django.db import OperationalError, connection
 
 from inference import checks
 from inference.models import LengthClass, Tier
@@ -16,7 +16,7 @@ def model_files(models_dir: Path) -> Path:
 
 
 def ids(databases: list[str] | None = None) -> list[str | None]:
-    return [message.id for message in checks.check_limits(databases=databases or ["default"])]
+    return [message.id for message in checks.check_database(databases=databases or ["default"])]
 
 
 def test_the_seeded_limits_pass(db: None, model_files: Path) -> None:
@@ -24,7 +24,7 @@ def test_the_seeded_limits_pass(db: None, model_files: Path) -> None:
 
 
 def test_a_model_without_files_is_told_with_the_place_looked_at(db: None, models_dir: Path) -> None:
-    [message] = checks.check_limits(databases=["default"])
+    [message] = checks.check_database(databases=["default"])
 
     assert message.id == "sluice.W004"
     assert str(models_dir / factories.MODEL) in str(message.hint)
@@ -56,9 +56,33 @@ def test_no_tier_at_all_is_told(db: None, model_files: Path) -> None:
 
 
 def test_without_tables_or_databases_nothing_is_read(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert checks.check_limits(databases=None) == []
+    assert checks.check_database(databases=None) == []
     monkeypatch.setattr(connection.introspection, "table_names", list)
-    assert checks.check_limits(databases=["default"]) == []
+    assert checks.check_database(databases=["default"]) == []
+
+
+def test_a_database_that_is_away_is_told_with_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail() -> None:
+        raise OperationalError("connection refused")
+
+    monkeypatch.setattr(connection, "ensure_connection", fail)
+    [message] = checks.check_database(databases=["default"])
+    assert message.id == "sluice.E002"
+    assert "connection refused" in str(message.hint)
+
+
+@pytest.mark.parametrize(("size", "told"), [(11, ["sluice.W005"]), (12, [])])
+def test_fewer_connections_than_threads_are_told(
+    monkeypatch: pytest.MonkeyPatch, size: int, told: list[str]
+) -> None:
+    config = {"default": {"OPTIONS": {"pool": {"max_size": size}}}}
+    monkeypatch.setattr("django.conf.settings.DATABASES", config)
+    assert [message.id for message in checks.check_connections()] == told
+
+
+def test_sqlite_has_no_pool_to_be_told_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("django.conf.settings.DATABASES", {"default": {"OPTIONS": {}}})
+    assert checks.check_connections() == []
 
 
 def test_the_public_secret_key_is_refused_in_a_deployment(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,8 @@ from typing import Any, Final
 from django.conf import settings
 from django.contrib.auth import get_user_model
 from django.core.management import call_command
-from django.core.management.base import BaseCommand
+from django.core.management.base import BaseCommand, CommandError
+from django.db import OperationalError
 
 from inference.models import ApiKey, Tenant
 from project.stack import credentials
@@ -21,8 +22,11 @@ class Command(BaseCommand):
     help = "Migrate the database and make the embedded stack's admin user and API key, once. Run by `up`."
 
     def handle(self, *args: Any, **options: Any) -> None:  # noqa: ARG002 - Django's signature
-        """Do it; safe to repeat."""
-        call_command("migrate", interactive=False, verbosity=0)
+        """Do it; safe to repeat. Raises CommandError without a database."""
+        try:
+            call_command("migrate", interactive=False, verbosity=0)
+        except OperationalError as error:
+            raise CommandError(f"the database is not reachable; see DATABASE_URL ({error})") from error
         kept = credentials.load(settings.STATE_DIR)
         _ensure_admin(kept)
         if not (kept.api_key and ApiKey.objects.is_valid(kept.api_key)):
