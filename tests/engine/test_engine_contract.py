@@ -21,13 +21,14 @@ from inference.states import EngineKind
 from tests import engines as builders
 from workers import bundled_model, engines
 from workers.engine import Engine, EngineGone, EngineRefused, EngineSpec
+from workers.external_engine import ExternalEngine
 
 LONG = 4_000
 """Tokens of an answer that no engine finishes while a test looks."""
 
 Child = tuple[Engine, EngineSpec]
 
-pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.once, pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(300)]
 
 VLLM = pytest.param(EngineKind.VLLM, id="vllm", marks=pytest.mark.engine)
 CHILDREN = [pytest.param(EngineKind.SIM, id="sim"), VLLM]
@@ -101,7 +102,8 @@ async def child(request: pytest.FixtureRequest, children: Callable[[EngineKind],
 
 async def _running(engine: Engine) -> Engine:
     if engine.exited.is_set():
-        await builders.start_when_there(engine)
+        is_ours = not isinstance(engine, ExternalEngine)  # ours takes its time to load, another's is there
+        await (engine.start() if is_ours else builders.start_when_there(engine))
     return engine
 
 
