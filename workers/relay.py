@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Final
 
 from inference import broker
-from inference.broker.types import CHUNK, END, Token
+from inference.broker.types import CHUNK, END, Token, Told
 
 logger = logging.getLogger(__name__)
 
@@ -14,6 +14,7 @@ FLUSH_SECONDS_PER_STREAM: Final = 0.001
 """So that all streams of a worker together make at most about 1,000 calls a second."""
 MAX_FLUSH_SECONDS: Final = 0.05
 BACKOFF_SECONDS: Final = (0.05, 1.0)
+CANCEL_SECONDS: Final = 0.05
 LAST_FLUSH_SECONDS: Final = 10.0
 """A finished answer is not kept waiting longer for a Redis that is away: its row is what counts."""
 
@@ -59,9 +60,9 @@ class Relay:
 
     async def __aexit__(self, *_: object) -> None:
         self._pace.streams -= 1
-        if self._writer:
+        while self._writer and not self._writer.done():  # redis-py swallows one cancellation in ten
             self._writer.cancel()
-            await asyncio.gather(self._writer, return_exceptions=True)
+            await asyncio.wait([self._writer], timeout=CANCEL_SECONDS)
 
     async def finish(self) -> None:
         """Return when all has been passed on, and that it is complete, or when that takes too long."""
@@ -81,38 +82,36 @@ class Relay:
             await self._news.wait()
             self._news.clear()
             gathered, self._waiting = b"".join(self._waiting), []
-            if gathered and not await self._send(CHUNK, [gathered]):
+            if gathered and not await self._send(CHUNK, gathered):
                 return
             if self._is_ending and not self._waiting:
-                await self._send(END, [])
+                await self._send(END)
                 return
             if not self._is_ending:
                 await asyncio.sleep(self._pace.seconds)
 
-    async def _send(self, kind: str, chunks: list[bytes]) -> bool:
-        wait_seconds = BACKOFF_SECONDS[0]
-        is_retry = False
+    async def _send(self, kind: str, chunk: bytes = b"") -> bool:
+        """Return whether to go on: not with a claim that was lost, nor with a stream that would have a hole."""
+        told = await self._insist(kind, chunk)
+        if told is Told.REFUSED:
+            self._on_lost()
+        elif told is Told.FORGOTTEN:  # the job goes on for its record, and its end says that output is missing
+            logger.warning("Redis forgot a stream, it ends here", extra={"action": "stream_cut", **self._ids})
+        self._sent += 1
+        return told is Told.HEARD
+
+    async def _insist(self, kind: str, chunk: bytes) -> Told:
+        wait_seconds, is_said = BACKOFF_SECONDS[0], False
         while True:
             try:
-                if is_retry and await self._has_arrived(kind):
-                    break
-                is_ours = await self._streams.append(self._token, chunks, kind=kind)
+                told = await self._streams.tell(self._token, chunk, said=self._sent, kind=kind)
             except broker.BrokerAway as error:
-                if not is_retry:  # once an outage: there are as many of these as streams
+                if not is_said:  # once an outage: there are as many of these as streams
                     logger.warning("output waits: %s", error, extra={"action": "append_retried", **self._ids})
-                is_retry = True
-                await asyncio.sleep(wait_seconds)
-                wait_seconds = min(2 * wait_seconds, BACKOFF_SECONDS[1])
-                continue
-            if not is_ours:
-                self._on_lost()
-                return False
-            break
-        self._sent += kind == CHUNK
-        return True
-
-    async def _has_arrived(self, kind: str) -> bool:
-        """Whether a call whose answer was lost did its work: each flush left one event in the job's stream."""
-        events = await self._streams.stream(self._token.job_id)
-        ours = [event.kind for event in events if event.claim_id == self._token.claim_id]
-        return END in ours if kind == END else ours.count(CHUNK) > self._sent
+                is_said = True
+            else:
+                if told is not Told.FORGOTTEN or self._sent:
+                    return told
+                # Nothing was said, nothing is missing: the lease keeper restores the lease, or ends the claim.
+            await asyncio.sleep(wait_seconds)
+            wait_seconds = min(2 * wait_seconds, BACKOFF_SECONDS[1])

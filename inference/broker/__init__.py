@@ -26,6 +26,7 @@ from inference.broker.types import (
     QueueStats,
     Renewal,
     Token,
+    Told,
 )
 
 __all__ = [
@@ -45,6 +46,7 @@ __all__ = [
     "QueueStats",
     "Renewal",
     "Token",
+    "Told",
     "connect",
     "get_broker",
     "new_async_broker",

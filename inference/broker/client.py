@@ -7,7 +7,7 @@ from uuid import UUID
 import redis.asyncio
 
 from inference.broker import events, keys, leases, queues, scripts
-from inference.broker.types import CHUNK, Event, Token
+from inference.broker.types import CHUNK, Event, Token, Told
 
 
 class Broker(queues.QueueVerbs, leases.LeaseVerbs, events.EventVerbs):
@@ -24,7 +24,12 @@ class AsyncBroker:
     async def append(self, token: Token, chunks: Sequence[bytes], *, kind: str = CHUNK) -> bool:
         """Add one event per chunk to the job's stream and to waiting mailboxes. False: not ours, or cancelled."""
         ids = (token.job_id.bytes, token.claim_id.bytes)
-        return bool(await scripts.call_async(self.client, "append", self.prefix, *ids, kind, *chunks))
+        return bool(await scripts.call_async(self.client, "append", self.prefix, *ids, kind, "", *chunks))
+
+    async def tell(self, token: Token, chunk: bytes, *, said: int, kind: str = CHUNK) -> Told:
+        """Add one event, the one after `said` others of this claim. Asked again, it is added once all the same."""
+        ids = (token.job_id.bytes, token.claim_id.bytes)
+        return Told(await scripts.call_async(self.client, "append", self.prefix, *ids, kind, said, chunk))
 
     async def read_mailbox(
         self, mailbox: str, *, after: str = "0", block_ms: int = 1000

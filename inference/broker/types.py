@@ -1,5 +1,6 @@
 """What goes into the broker and comes out of it: frozen values. Times are the Redis server's clock, in ms."""
 
+import enum
 from dataclasses import dataclass
 from typing import Final, Self
 from uuid import UUID
@@ -10,6 +11,16 @@ END: Final = "end"
 """The output of this claim is complete."""
 INTERRUPTED: Final = "interrupted"
 """The output of this claim will never be complete; the job went back to its queue."""
+
+
+class Told(enum.IntEnum):
+    """What became of a piece of output."""
+
+    REFUSED = 0
+    """The claim is not ours any more, or cancelled."""
+    HEARD = 1
+    FORGOTTEN = 2
+    """Redis lost what this claim said before, or its lease: a stream that went on would have a hole."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,7 @@
 """Output is passed on at once, gathered under load, never twice, and not at all once the claim is lost."""
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -9,7 +10,7 @@ import redis.asyncio
 import uuid_utils.compat
 
 from inference import broker as broker_module
-from inference.broker import CHUNK, END, AsyncBroker, Broker, Claimed, Credit, Entry
+from inference.broker import CHUNK, END, AsyncBroker, Broker, Claimed, Credit, Entry, Told
 from tests import factories
 from workers import relay
 from workers.relay import Pace, Relay
@@ -24,12 +25,12 @@ class Line(AsyncBroker):
     breaks_after = 0
     calls = 0
 
-    async def append(self, *args: Any, **kwargs: Any) -> bool:
+    async def tell(self, *args: Any, **kwargs: Any) -> Told:
         self.calls += 1
         if self.breaks_before:
             self.breaks_before -= 1
             raise broker_module.BrokerAway("broken before")
-        done = await super().append(*args, **kwargs)
+        done = await super().tell(*args, **kwargs)
         if self.breaks_after:
             self.breaks_after -= 1
             raise broker_module.BrokerAway("broken after")
@@ -55,6 +56,12 @@ def claimed(broker: Broker) -> Claimed:
 
 def heard(broker: Broker, claimed: Claimed) -> list[tuple[str, bytes]]:
     return [(event.kind, event.data) for event in broker.stream(claimed.token.job_id)]
+
+
+def forget(broker: Broker) -> None:
+    """Lose what Redis holds of this test."""
+    pattern = broker.prefix.replace("{", "\\{") + "*"
+    broker.client.delete(*broker.client.scan_iter(match=pattern, count=1000))
 
 
 def lost() -> None:
@@ -111,6 +118,52 @@ async def test_a_lost_claim_is_told_once_and_nothing_is_written(
         await running.finish()
     assert told == ["lost"]
     assert heard(broker, claimed) == []
+
+
+async def test_a_stream_that_is_left_ends_although_the_client_swallows_its_cancellation(
+    line: Line, claimed: Claimed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    called = asyncio.Event()
+
+    async def swallow(*_: Any, **__: Any) -> Told:
+        called.set()
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.Event().wait()
+        return Told.HEARD
+
+    monkeypatch.setattr(line, "tell", swallow)
+    async with asyncio.timeout(5), Relay(claimed.token, line, Pace(), on_lost=lost) as running:
+        running.put(b"a")
+        await called.wait()
+
+
+async def test_a_stream_that_redis_forgot_has_no_hole_but_an_end_and_its_claim_goes_on(
+    broker: Broker, line: Line, claimed: Claimed
+) -> None:
+    async with Relay(claimed.token, line, Pace(), on_lost=lost) as running:
+        running.put(b"a")
+        while not heard(broker, claimed):  # noqa: ASYNC110 (the fact is in Redis)
+            await asyncio.sleep(0.001)
+        forget(broker)
+        assert broker.restore(claimed, worker="w", lease_seconds=20)
+        running.put(b"b")
+        await running.finish()
+    assert heard(broker, claimed) == []
+
+
+@pytest.mark.parametrize("is_restored", [True, False])
+async def test_a_stream_that_redis_forgot_before_it_began_begins_with_its_restored_lease(
+    broker: Broker, line: Line, claimed: Claimed, *, is_restored: bool
+) -> None:
+    forget(broker)
+    async with Relay(claimed.token, line, Pace(), on_lost=lost) as running:
+        running.put(b"a")
+        while line.calls < 2:  # noqa: ASYNC110 (it tries again)
+            await asyncio.sleep(0.001)
+        if is_restored:
+            assert broker.restore(claimed, worker="w", lease_seconds=20)
+            await running.finish()
+    assert heard(broker, claimed) == ([(CHUNK, b"a"), (END, b"")] if is_restored else [])
 
 
 async def test_a_finished_answer_is_not_kept_waiting_for_a_redis_that_is_away(

@@ -3,7 +3,7 @@
 --   queues          hash  job queue -> model, tier, length (one a line)    plain  set  other queues
 --   e:ID            hash  an entry: q queue, t tenant, p prompt tokens, x expected tokens, e estimate, a arrival,
 --                         m mailbox, s streamed, b body; if leased c claim, w worker, o has sent output,
---                         z cancelled
+--                         n calls that said something, where counted, z cancelled
 --   a:QUEUE         zset  waiting id -> arrival ms               l:QUEUE  zset  leased id -> end of the lease ms
 --   r:QUEUE         zset  reserved id -> end of the reservation  tokens   hash  queue -> prompt + expected waiting
 --   o:GROUP:LENGTH:TENANT  zset  waiting id -> arrival + sjf_weight * estimate       GROUP is MODEL:TIER

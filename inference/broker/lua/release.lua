@@ -8,7 +8,7 @@ if entry.cancelled then
 end
 local has_sent = call('HGET', P .. 'e:' .. id, 'o')
 call('ZREM', P .. 'l:' .. entry.queue, id)
-call('HDEL', P .. 'e:' .. id, 'c', 'w', 'o')
+call('HDEL', P .. 'e:' .. id, 'c', 'w', 'o', 'n')
 enqueue(id, entry)
 ring(entry.queue, 1)
 if has_sent and ARGV[4] == '1' then announce(id, entry, 'interrupted', claim, '', false) end
