@@ -7,6 +7,7 @@ STATE ?= .sluice
 WORKERS ?= 1
 READY_FILE ?=
 ARGS ?=
+ONLY ?=
 
 BIN := .venv/bin
 MANAGE := $(BIN)/python manage.py
@@ -14,7 +15,7 @@ MANAGE := $(BIN)/python manage.py
 # Recipes that run for long begin with exec: a signal to make must reach the process, not a shell above it.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run demo test check lint format clean distclean
+.PHONY: help setup run demo test bench check lint format clean distclean
 
 help: ## Show this help
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -35,6 +36,9 @@ demo: setup ## Start the stack on real vLLM, send it real prompts over all tiers
 
 test: setup check ## All checks and all tests, real vLLM included (ARGS="-k name" for some)
 	$(BIN)/pytest $(ARGS)
+
+bench: setup ## Measure against baselines and write bench/results.md (ONLY="B1 B2" for some rows)
+	@exec $(BIN)/python -m bench $(ONLY)
 
 check: lint ## Lint, types, layering, and that migrations match the models
 	$(MANAGE) makemigrations --check --dry-run

@@ -3,10 +3,12 @@
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from bench import b07_worker
+from bench import b01_throughput, b02_first_token, b07_worker, b14_abort
 from bench.row import Row
 
-ROWS: Final[Mapping[str, Row]] = {row.id: row for row in (b07_worker.ROW,)}
+ROWS: Final[Mapping[str, Row]] = {
+    row.id: row for row in (b01_throughput.ROW, b02_first_token.ROW, b07_worker.ROW, b14_abort.ROW)
+}
 
 
 def chosen(ids: Sequence[str]) -> list[Row]:
