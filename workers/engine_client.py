@@ -17,7 +17,8 @@ GENERATION: Final = aiohttp.ClientTimeout(total=None, sock_connect=5)
 PROBE: Final = aiohttp.ClientTimeout(total=10)
 _KEEP_ALIVE_SECONDS: Final = 30
 """Less than any engine keeps an idle connection, so that a request never meets one just being closed."""
-CONNECTION_LOST: Final = (aiohttp.ClientConnectionError, aiohttp.ClientPayloadError, OSError, TimeoutError)
+CONNECTION_LOST: Final = (aiohttp.ClientError, OSError, TimeoutError)
+"""What is not even an answer, or ends before its end."""
 
 
 @dataclass(frozen=True, slots=True)

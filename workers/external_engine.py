@@ -79,15 +79,17 @@ class ExternalEngine:
         await self._leave()
 
     async def _watch_over(self, client: RemoteClient) -> None:
-        """Return when it is gone."""
+        """Return when it is gone; however this ends, nobody takes it for there any longer."""
         lost = 0
-        while lost < LOST_ANSWERS:
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._doubt.wait(), RETRY_SECONDS if lost else PROBE_SECONDS)
-            self._doubt.clear()
-            lost = 0 if await client.is_healthy() else lost + 1
-        logger.warning("the external engine is away", extra={"action": "engine_away"})
-        await self._leave()
+        try:
+            while lost < LOST_ANSWERS:
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(self._doubt.wait(), RETRY_SECONDS if lost else PROBE_SECONDS)
+                self._doubt.clear()
+                lost = 0 if await client.is_healthy() else lost + 1
+            logger.warning("the external engine is away", extra={"action": "engine_away"})
+        finally:
+            await self._leave()
 
     async def _leave(self) -> None:
         client, self._client = self._client, None

@@ -17,7 +17,7 @@ from tests.integration import hosts
 from tests.integration.hosts import Hosted, answer, chunk, row
 from tests.waiting import until
 from workers import execution
-from workers.engine import EngineCall, EngineFault, EngineGone, EngineRefused
+from workers.engine import EngineAway, EngineCall, EngineFault, EngineGone, EngineRefused
 from workers.execution import Abort
 from workers.outcomes import Cancelled, Completed, Failed, Interrupted
 
@@ -90,6 +90,15 @@ def test_a_job_whose_engine_is_gone_goes_back_at_no_cost_of_an_attempt(hosted: H
     assert (job.status, job.attempts, job.engine_crashes) == (JobStatus.QUEUED, 0, 1)
     assert (hosted.leases, hosted.waiting) == (0, 1)
     until(lambda: hosted.host.credit().sequences)  # the engine answered after all: the gate is open again
+
+
+def test_a_job_that_an_engine_elsewhere_never_saw_is_not_counted_as_there_when_it_went(hosted: Hosted) -> None:
+    hosted.engine.reply = hosted.engine.raises(EngineAway("cannot be reached"))
+    claimed = hosted.submit()
+    assert hosted.end() == Interrupted(ReleaseReason.ENGINE_UNREACHABLE)
+    job = row(claimed)
+    assert (job.status, job.attempts, job.engine_crashes) == (JobStatus.QUEUED, 0, 0)
+    until(lambda: hosted.host.credit().sequences)
 
 
 def suspect_of_two_crashes(hosted: Hosted) -> Claimed:

@@ -141,6 +141,20 @@ async def test_an_engine_that_is_not_there_is_away_and_is_found_when_it_comes(ma
         sim.kill()
 
 
+@pytest.mark.parametrize(
+    "greeting", [b"SSH-2.0-OpenSSH_9.2\r\n", b"", b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n"]
+)
+async def test_what_does_not_speak_http_is_no_engine(make_engine: MakeEngine, greeting: bytes) -> None:
+    async def greet(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(greeting)
+        writer.close()
+
+    server = await asyncio.start_server(greet, "127.0.0.1")
+    async with server:
+        with pytest.raises(EngineAway, match="cannot be reached"):
+            await make_engine(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}").start()
+
+
 async def test_what_runs_when_it_dies_is_nobodys_fault_and_it_is_found_again(
     make_engine: MakeEngine, sim: builders.TcpSim
 ) -> None:
