@@ -34,8 +34,9 @@ run: setup ## Run the whole stack until Ctrl-C (ENGINE=vllm|sim|external PORT= S
 demo: setup ## Start the stack on real vLLM, send it real prompts over all tiers, and show what happened
 	@exec $(BIN)/python -m examples.demo $(ARGS)
 
-test: setup check ## All checks and all tests, real vLLM included (ARGS="-k name" for some)
-	$(BIN)/pytest $(ARGS)
+test: setup check ## All checks, then all tests on SQLite and on PostgreSQL, real vLLM included (ARGS="-k name" for some)
+	$(BIN)/pytest --database sqlite $(ARGS)
+	$(BIN)/pytest --database postgresql $(ARGS)
 
 bench: setup ## Measure against baselines and write bench/results.md (ONLY="B1 B2" for some rows)
 	@exec $(BIN)/python -m bench $(ONLY)

@@ -9,7 +9,7 @@ from django.conf import settings
 from inference import tokens
 from tests import factories
 
-pytestmark = pytest.mark.engine
+pytestmark = [pytest.mark.engine, pytest.mark.once]
 
 TEXTS = [
     "Hello",
