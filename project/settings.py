@@ -36,6 +36,7 @@ INSTALLED_APPS = [
 
 # Pages only: the API is served without them (project/asgi.py), since each costs a thread switch a request.
 MIDDLEWARE = [
+    "project.null_bytes.refuse_null_bytes",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",

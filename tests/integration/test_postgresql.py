@@ -9,16 +9,23 @@ import pytest
 from django.conf import settings
 from django.db import OperationalError, connection
 from django.db.utils import ConnectionHandler
+from django.utils import timezone
 
 from inference import lifecycle, snapshot
 from inference.api import executor
+from inference.broker import Broker
 from inference.group_commit import GroupCommit
 from inference.models import Job, Tier
+from inference.states import JobStatus
+from project import flower_pages
 from tests import factories, postgresql
+from tests.integration import worker_processes
+from tests.integration.worker_processes import Fleet, all_are, submit
 from tests.postgresql import Server
 from tests.waiting import until
 
 pytestmark = pytest.mark.postgresql
+fleet = worker_processes.fleet
 
 
 def test_after_a_restart_no_request_meets_a_broken_connection(database: None, postgresql_server: Server) -> None:
@@ -121,3 +128,22 @@ def one(other: object) -> int:
     with other.cursor() as cursor:  # type: ignore[attr-defined]
         cursor.execute("SELECT 1")
         return int(cursor.fetchone()[0])
+
+
+def test_a_worker_goes_on_after_a_restart(fleet: Fleet, postgresql_server: Server) -> None:
+    worker, control = fleet.ready(), fleet.control()
+    postgresql_server.cut_connections()
+    connection.close()
+    restarted_at = timezone.now()
+    ids = submit(5)
+    all_are(ids, JobStatus.SUCCEEDED)
+    until(lambda: (row := worker.row) and row.heartbeat_at > restarted_at)
+    assert worker.is_running()
+    assert control.is_running()
+
+
+def test_flowers_threads_meet_no_broken_connection(sluice: Broker, postgresql_server: Server) -> None:
+    shown = flower_pages._with_fresh_connection(flower_pages.queue_rows)
+    postgresql_server.cut_connections()
+    connection.close()
+    assert flower_pages._with_fresh_connection(flower_pages.queue_rows) == shown
