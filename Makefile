@@ -15,10 +15,10 @@ MANAGE := $(BIN)/python manage.py
 # Recipes that run for long begin with exec: a signal to make must reach the process, not a shell above it.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run demo test bench check lint format clean distclean
+.PHONY: help setup run demo test bench system-packages check lint format clean distclean
 
 help: ## Show this help
-	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 	@echo
 	@echo "  make run ENGINE=sim PORT=18000 STATE=/tmp/sluice WORKERS=2    the same stack on a simulated engine"
 
@@ -34,12 +34,15 @@ run: setup ## Run the whole stack until Ctrl-C (ENGINE=vllm|sim|external PORT= S
 demo: setup ## Start the stack on real vLLM, send it real prompts over all tiers, and show what happened
 	@exec $(BIN)/python -m examples.demo $(ARGS)
 
-test: setup check ## All checks, then all tests on SQLite and on PostgreSQL, real vLLM included (ARGS="-k name" for some)
+test: setup system-packages check ## All checks, then all tests on SQLite and on PostgreSQL, real vLLM included (ARGS="-k name" for some)
 	$(BIN)/pytest --database sqlite $(ARGS)
 	$(BIN)/pytest --database postgresql $(ARGS)
 
 bench: setup ## Measure against baselines and write bench/results.md (ONLY="B1 B2" for some rows)
 	@exec $(BIN)/python -m bench $(ONLY)
+
+system-packages: ## Install what the tests start and pip cannot bring (chromium, postgresql), if you are root
+	@sh requirements/system.sh
 
 check: lint ## Lint, types, layering, and that migrations match the models
 	$(MANAGE) makemigrations --check --dry-run

@@ -3,7 +3,6 @@
 from typing import Any
 
 from django.contrib import messages
-from django.db import DEFAULT_DB_ALIAS
 from django.http import HttpRequest
 
 from inference import checks
@@ -24,5 +23,5 @@ class WarnsAfterSave:
 
 
 def _warn(request: HttpRequest) -> None:
-    for found in checks.check_limits(databases=[DEFAULT_DB_ALIAS]):
+    for found in checks.check_limits():
         messages.warning(request, f"{found.msg}. {found.hint or ''}")

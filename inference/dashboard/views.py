@@ -16,7 +16,7 @@ from inference.models import Job
 from inference.states import Endpoint
 from inference.submission import Caller
 
-JOBS_SHOWN: Final = 20
+JOBS_SHOWN: Final = 14
 """Newest jobs on the page; all of them are in the admin and the API."""
 
 

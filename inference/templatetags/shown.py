@@ -1,5 +1,6 @@
 """How pages write numbers."""
 
+import math
 import uuid
 from datetime import datetime
 from typing import Final
@@ -13,21 +14,21 @@ NONE: Final = "\N{EN DASH}"
 
 
 @register.filter
-def seconds(value: float | None) -> str:
+def seconds(value: float | None, places: int = 1) -> str:
     """Return a duration as people say it: `40 ms`, `3.2 s`, `12 min`, `5 h`; a dash for none."""
     if value is None:
         return NONE
     if value < 1:
         return f"{value * 1000:.0f} ms" if value else "0 s"
     if value < 120:
-        return f"{value:.1f} s" if value < 10 else f"{value:.0f} s"
+        return f"{value:.{places}f} s" if value < 10 else f"{value:.0f} s"
     return f"{value / 60:.0f} min" if value < 7200 else f"{value / 3600:.0f} h"
 
 
 @register.filter
 def age(moment: datetime) -> str:
-    """Return the time since then."""
-    return seconds(max(0.0, (timezone.now() - moment).total_seconds()))
+    """Return the time since then, in whole seconds: it is read while it grows."""
+    return seconds(math.ceil(max(0.0, (timezone.now() - moment).total_seconds())), places=0)
 
 
 @register.filter
