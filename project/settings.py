@@ -137,7 +137,7 @@ AUTH_PASSWORD_VALIDATORS = [
 LANGUAGE_CODE = "en-us"
 TIME_ZONE = "UTC"
 USE_I18N = False
-DATETIME_FORMAT = "Y-m-d H:i:s"
+FORMAT_MODULE_PATH = "project.formats"
 USE_TZ = True
 
 LOGIN_URL = "dashboard:login"

@@ -4,3 +4,4 @@ from django.contrib import admin
 
 admin.site.site_header = "Sluice administration"
 admin.site.site_title = "Sluice"
+admin.site.enable_nav_sidebar = False  # lists need the width; the name above leads to the index

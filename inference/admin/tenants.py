@@ -87,7 +87,7 @@ class ApiKeyAdmin(APIKeyModelAdmin):
         """Return the tiers that the key may use."""
         return ", ".join(tier.name for tier in key.tiers.all()) or "all"
 
-    @admin.action(description="Revoke: requests with the key are refused within a second, for ever")
+    @admin.action(description="Revoke, for ever")
     def revoke(self, request: HttpRequest, queryset: QuerySet[ApiKey]) -> None:
         """End the chosen keys."""
         count = queryset.filter(revoked=False).update(revoked=True)
