@@ -91,8 +91,15 @@ def worker(
         process.wait()
 
 
-def submit(stack: Stack, count: int, *, tiers: tuple[str, ...] = ("standard",), max_tokens: int = 16) -> list[str]:
-    """Submit `count` jobs in one call, the tiers taking turns; returns their ids."""
+def submit(
+    stack: Stack,
+    count: int,
+    *,
+    tiers: tuple[str, ...] = ("standard",),
+    max_tokens: int = 16,
+    **fields: object,
+) -> list[str]:
+    """Submit `count` jobs in one call, the tiers taking turns; returns their ids. `fields` go into the bodies."""
     with stack.client() as client:
         model = client.get("/v1/models").json()["data"][0]["id"]
         jobs = [
@@ -102,6 +109,7 @@ def submit(stack: Stack, count: int, *, tiers: tuple[str, ...] = ("standard",), 
                     "model": model,
                     "max_tokens": max_tokens,
                     "messages": [{"role": "user", "content": f"Question number {i}"}],
+                    **fields,
                 },
             }
             for i in range(count)
@@ -129,18 +137,19 @@ def count(stack: Stack, status: str) -> int:
         return len(client.get("/api/v1/jobs/", params={"status": status, "limit": 500}).json()["results"])
 
 
+def unfinished(stack: Stack) -> set[str]:
+    """Ids of the jobs that wait or run; of up to 500 each."""
+    with stack.client() as client:
+        pages = [client.get("/api/v1/jobs/", params={"status": s, "limit": 500}) for s in ("queued", "running")]
+    return {job["id"] for page in pages for job in page.raise_for_status().json()["results"]}
+
+
 def wait_until_finished(stack: Stack, ids: list[str], *, seconds: float = 60) -> list[dict[str, Any]]:
     """Wait until all are in a terminal status, and return them."""
-    finished: dict[str, dict[str, Any]] = {}
-
-    def all_finished() -> bool:
-        for found in jobs(stack, [i for i in ids if i not in finished]):
-            if found["finished_at"]:
-                finished[found["id"]] = found
-        return len(finished) == len(ids)
-
-    until(all_finished, seconds=seconds, what=f"{len(ids)} jobs are finished")
-    return [finished[i] for i in ids]
+    until(lambda: unfinished(stack).isdisjoint(ids), seconds=seconds, what=f"{len(ids)} jobs are finished")
+    found = jobs(stack, ids)
+    assert all(job["finished_at"] for job in found)
+    return found
 
 
 def queues(stack: Stack) -> list[dict[str, Any]]:

@@ -1,0 +1,108 @@
+"""What must be true of a stack once all that it accepted has ended, whatever happened to it meanwhile."""
+
+import fnmatch
+from collections.abc import Mapping
+from itertools import pairwise
+from typing import Any, Final
+
+import psutil
+import redis
+
+from inference.states import TERMINAL
+from tests.acceptance import fleet, stacks
+from tests.acceptance.stacks import Stack
+from tests.waiting import until
+
+PREFIX: Final = "{sluice}:"
+SETTLE_SECONDS: Final = 20.0
+"""The reconciler leaves what is younger than 5 s alone, and walks every second."""
+
+KEPT_KEYS: Final = (
+    "queues",
+    "plain",
+    "weights",
+    "tiers:*",
+    "pass:*",
+    "sets:*",
+    "looks",
+    "_kombu.binding.*",
+    "_kombu.binding_permanent.*",
+    "_kombu.binding_deadlines",
+)
+"""One in all, or for each queue, tier, tenant or exchange, however many jobs there were."""
+
+EXPIRING_KEYS: Final[Mapping[str, int]] = {"s:*": 600, "mail:*": 60, "lock:*": 3, "*.reply.celery.pidbox": 10}
+"""What may outlive a job: its stream for those who come back, a web process's mail; with the most seconds."""
+
+NEXT: Final = {
+    "queued": {"running", "cancelled", "expired", "failed"},
+    "running": {"succeeded", "failed", "cancelled", "released", "rescued"},
+    "released": {"running", "cancelled", "expired", "failed"},
+    "rescued": {"running", "cancelled", "expired", "failed"},
+    "succeeded": set[str](),
+    "failed": {"queued"},
+    "cancelled": {"queued"},
+    "expired": {"queued"},
+}
+"""What may follow in a job's history; `queued` after an end is a retry by hand."""
+
+
+def audit(stack: Stack, ids: list[str], *, seconds: float = 60) -> list[dict[str, Any]]:
+    """Wait until the jobs have ended; check rows, histories, Redis and processes; return the jobs."""
+    ended = fleet.wait_until_finished(stack, ids, seconds=seconds)
+    for job in ended:
+        check_row(job)
+    check_keys(stack)
+    assert fleet.count(stack, "queued") == fleet.count(stack, "running") == 0
+    assert (fleet.waiting(stack), fleet.leases(stack)) == (0, 0)
+    assert orphans(stack) == []
+    return ended
+
+
+def check_row(job: dict[str, Any]) -> None:
+    """One end for each beginning, steps in a lawful order, and a result if and only if it succeeded."""
+    steps = kinds(job)
+    assert steps[0] == "queued", job
+    assert all(after in NEXT[before] for before, after in pairwise(steps)), job
+    assert sum(step in TERMINAL for step in steps) == steps.count("queued"), job
+    assert steps[-1] == job["status"], job
+    assert (job["result"] is not None) is (job["status"] == "succeeded"), job
+
+
+def kinds(job: dict[str, Any]) -> list[str]:
+    """The steps of a job's history."""
+    return [event["kind"] for event in job["history"]]
+
+
+def check_keys(stack: Stack) -> None:
+    """Wait until Redis holds nothing that it should not."""
+    try:
+        until(lambda: not left_over_keys(stack), seconds=SETTLE_SECONDS)
+    except AssertionError:
+        raise AssertionError(f"left in Redis: {left_over_keys(stack)}") from None
+
+
+def left_over_keys(stack: Stack) -> list[str]:
+    """Redis keys that should be gone when no job is queued or running."""
+    with redis.Redis.from_url(stack.access["redis_url"]) as client:
+        return sorted(key for key in _names(client) if not _may_stay(client, key))
+
+
+def _names(client: redis.Redis) -> list[str]:
+    return [key.decode("latin-1") for key in client.scan_iter(count=1000)]
+
+
+def _may_stay(client: redis.Redis, key: str) -> bool:
+    name = key.removeprefix(PREFIX)
+    if any(fnmatch.fnmatchcase(name, kept) for kept in KEPT_KEYS):
+        return True
+    most = next((s for pattern, s in EXPIRING_KEYS.items() if fnmatch.fnmatchcase(name, pattern)), None)
+    left = client.pttl(key.encode("latin-1"))
+    is_gone = left == -2
+    return is_gone or (most is not None and 0 <= left <= most * 1000)
+
+
+def orphans(stack: Stack) -> list[psutil.Process]:
+    """Processes of the stack that nobody looks after: all it started is below `up` or below this test."""
+    family = psutil.Process().children(recursive=True)
+    return [process for process in stacks.alive(stacks.marked(stack.mark)) if process not in family]

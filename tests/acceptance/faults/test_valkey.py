@@ -1,0 +1,94 @@
+"""Valkey dies, forgets everything, or hangs up on everyone, with jobs queued and running, streamed and plain."""
+
+import os
+import shutil
+import signal
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import redis
+
+from tests.acceptance import fleet
+from tests.acceptance.audit import audit, kinds
+from tests.acceptance.followers import Chat, Follower
+from tests.acceptance.stacks import Stack
+from tests.waiting import until
+
+pytestmark = pytest.mark.timeout(120)
+
+PLAIN, STREAMED, SLOTS = 72, 6, 64
+RESTART_SECONDS = 40.0
+
+
+def restart(stack: Stack) -> None:
+    """Kill Valkey; it comes back with what it had written."""
+    old = stack.pid("valkey")
+    os.kill(old, signal.SIGKILL)
+    until(lambda: stack.pid("valkey") != old, seconds=RESTART_SECONDS, what="Valkey is back")
+
+
+def wipe(stack: Stack) -> None:
+    """Kill Valkey and take its data; it comes back empty."""
+    os.kill(stack.pid("valkey"), signal.SIGSTOP)
+    shutil.rmtree(stack.folder / "state" / "valkey" / "appendonlydir")
+    restart(stack)
+
+
+def flush(stack: Stack) -> None:
+    """Have Valkey forget everything, on open connections."""
+    with redis.Redis.from_url(stack.access["redis_url"]) as client:
+        client.flushall()
+
+
+def hang_up(stack: Stack) -> None:
+    """Close every connection that Valkey has, in whatever state it is."""
+    with redis.Redis.from_url(stack.access["redis_url"]) as client:
+        for kind in ("pubsub", "normal"):
+            client.client_kill_filter(_type=kind, skipme=True)
+
+
+Load = tuple[list[str], list[Follower], list[Chat]]
+
+
+def load(stack: Stack) -> Load:
+    """Fill both engines and the queue, with clients on some of the jobs."""
+    streamed = fleet.submit(stack, STREAMED, tiers=("realtime",), max_tokens=40, stream=True, ignore_eos=True)
+    plain = fleet.submit(stack, PLAIN, tiers=("standard", "bulk"), max_tokens=40, ignore_eos=True)
+    followers = [Follower(stack, job_id) for job_id in [*streamed, *plain[:2], *plain[-2:]]]
+    chats = [Chat(stack, max_tokens=40) for _ in range(2)]
+    for client in (*followers, *chats):
+        client.start()
+    until(lambda: fleet.count(stack, "running") == SLOTS, seconds=40, what="both engines are full")
+    until(lambda: all(chat.chunks for chat in chats), seconds=40, what="the calls stream")
+    return [*streamed, *plain, *(chat.job_id for chat in chats)], followers, chats
+
+
+def break_under_load(stack: Stack, fault: Callable[[Stack], None]) -> tuple[list[dict[str, Any]], list[Chat]]:
+    """Load the stack, break it, and check what every client was told; returns the jobs and the calls."""
+    ids, followers, chats = load(stack)
+    fault(stack)
+    jobs = audit(stack, ids)
+    by_id = {job["id"]: job for job in jobs}
+    for client in (*followers, *chats):
+        client.check(by_id[client.job_id])
+    assert {job["status"] for job in jobs} == {"succeeded"}
+    return jobs, chats
+
+
+@pytest.mark.parametrize("fault", [restart, hang_up])
+def test_a_valkey_that_comes_back_with_its_data_costs_nobody_anything(
+    broken: Stack, fault: Callable[[Stack], None]
+) -> None:
+    jobs, chats = break_under_load(broken, fault)
+
+    assert {tuple(kinds(job)) for job in jobs} == {("queued", "running", "succeeded")}
+    assert all(chat.is_complete for chat in chats)
+
+
+@pytest.mark.parametrize("fault", [wipe, flush])
+def test_a_valkey_that_forgot_everything_loses_no_job(broken: Stack, fault: Callable[[Stack], None]) -> None:
+    jobs, _ = break_under_load(broken, fault)
+
+    plain = [job for job in jobs if not job["streamed"]]
+    assert {tuple(kinds(job)) for job in plain} == {("queued", "running", "succeeded")}
