@@ -14,9 +14,10 @@ def text(config: StackConfig, model: str) -> str:
     return f"""
 Sluice is ready.
 
-  API      {config.base_url}/v1      key: {secret.api_key}
-  Admin    {config.base_url}/admin/  {secret.admin_user} / {secret.admin_password}
-  Flower   {config.flower_url}/      {secret.flower_user} / {secret.flower_password}
+  Dashboard  {config.base_url}/        {secret.admin_user} / {secret.admin_password}
+  Admin      {config.base_url}/admin/  (the same login)
+  API        {config.base_url}/v1      key: {secret.api_key}
+  Flower     {config.flower_url}/        {secret.flower_user} / {secret.flower_password}
 
   curl {config.base_url}/v1/chat/completions -H 'Authorization: Bearer {secret.api_key}' \\
        -H 'Content-Type: application/json' \\

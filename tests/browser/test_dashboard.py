@@ -94,7 +94,11 @@ def test_a_prompt_is_answered_token_by_token(admin: Admin, stack: Stack, size: s
 def test_what_was_streamed_is_the_whole_answer(admin: Admin, stack: Stack) -> None:
     page = admin().page
     streamed: list[str] = []
-    page.expose_function("keep", lambda text: streamed.append(text))
+
+    def keep(text: str) -> None:
+        streamed.append(text)
+
+    page.expose_function("keep", keep)
     page.evaluate(
         """new MutationObserver(() => { const a = document.getElementById("answer"); if (a) keep(a.textContent); })
            .observe(document.getElementById("job"), {subtree: true, childList: true})"""
