@@ -70,8 +70,10 @@ def break_under_load(stack: Stack, fault: Callable[[Stack], None]) -> tuple[list
     fault(stack)
     jobs = audit(stack, ids)
     by_id = {job["id"]: job for job in jobs}
-    for client in (*followers, *chats):
-        client.check(by_id[client.job_id])
+    for follower in followers:
+        follower.check(by_id[follower.job_id])
+    for chat in chats:
+        chat.check(by_id[chat.job_id])
     assert {job["status"] for job in jobs} == {"succeeded"}
     return jobs, chats
 
