@@ -12,8 +12,9 @@ RUN_JOB: Final = "inference.run_job"
 CLAIM_HEADER: Final = "claim"
 """Header that carries the `Claimed` itself to the pool; the message never leaves the process."""
 
-_EMBED: Final = {"callbacks": None, "errbacks": None, "chain": None, "chord": None}
-_NO_ARGUMENTS: Final[str] = json.dumps([[], {}, _EMBED])
+NO_ARGUMENTS: Final = [[], {}, {"callbacks": None, "errbacks": None, "chain": None, "chord": None}]
+"""What every job's body says. Not to be changed: one for all."""
+_BODY: Final[str] = json.dumps(NO_ARGUMENTS)
 
 
 def message(claimed: Claimed) -> dict[str, Any]:
@@ -36,7 +37,7 @@ def _task(claimed: Claimed) -> dict[str, Any]:
 def _job(claimed: Claimed) -> dict[str, Any]:
     tag = claimed.token.tag
     return {
-        "body": _NO_ARGUMENTS,
+        "body": _BODY,
         "content-type": "application/json",
         "content-encoding": "utf-8",
         "headers": _headers(claimed, tag),

@@ -14,6 +14,8 @@ from collections.abc import Callable, Coroutine
 from typing import Any, Final
 from uuid import UUID
 
+import uvloop
+
 from inference import broker
 from inference.broker.types import Claimed, Token
 from inference.group_commit import GroupCommit
@@ -61,7 +63,7 @@ class EngineHost:
         self._executions: dict[Token, Execution] = {}
         self._submitted: collections.deque[tuple[Claimed, OnDone]] = collections.deque()
         self._is_waking = False
-        self._loop = asyncio.new_event_loop()
+        self._loop = uvloop.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="engine-loop", daemon=True)
         self._readiness = Readiness(create(config.engine), _capacity(config), on_change=on_state)
         self._quarantine = Quarantine()

@@ -67,10 +67,20 @@ class QoS(virtual.QoS):  # type: ignore[misc]
         self._quick_ack(delivery_tag)
 
 
+class Message(virtual.Message):  # type: ignore[misc]
+    """A message whose body is not decoded if it is a job's, and so known."""
+
+    def __init__(self, payload: dict[str, Any], channel: Any = None, **kwargs: Any) -> None:
+        super().__init__(payload, channel=channel, **kwargs)
+        if envelope.CLAIM_HEADER in self.headers:
+            self._decoded_cache = envelope.NO_ARGUMENTS
+
+
 class Channel(stock.Channel):  # type: ignore[misc]
     """A channel that claims. `terms` is set by the worker's bootstep; without it the prefetch count decides."""
 
     QoS = QoS
+    Message = Message
     do_restore = False
     """Leases outlive the channel: nothing is requeued when it closes."""
     supports_batch_publish = False

@@ -248,6 +248,7 @@ def test_a_message_for_a_queue_that_is_consumed_no_more_goes_back(ours: Broker, 
     connection = connect()
     inbox = Inbox(connection, QUEUE)
     Room(inbox, 8)
+    ours.load_claim()
     publish_jobs(ours, 1)
     connection.transport.cycle.on_poll_start()
     inbox.consumer.cancel()
