@@ -19,6 +19,7 @@ OURS: Final = frozenset({"service_tier", "priority", "request_id"})
 
 REFUSED: Final = {
     "chat_template": "the model's own is used",
+    "kv_transfer_params": "it could name hosts for the engine to connect to",
     "prompt_embeds": "send text or token ids",
     "use_beam_search": "it multiplies the work of one request",
 }

@@ -5,6 +5,7 @@ Flower knows it, cancel the job's row, and abort the engine's request.
 """
 
 import logging
+import time
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
@@ -23,6 +24,9 @@ logger = logging.getLogger(__name__)
 
 _canceller: Final = ThreadPoolExecutor(max_workers=1, thread_name_prefix="canceller")
 """The hub's thread must not wait for the database."""
+
+PAUSES_SECONDS: Final = (0.2, 1.0, 5.0, 20.0)
+"""Between tries to cancel while the database or Redis is away: whoever asked was told that it would be done."""
 
 
 @control_command(variadic="task_id", signature="[id1 [id2 [... [idN]]]]")
@@ -73,15 +77,28 @@ def _cancel(pool: Any, job_id: UUID) -> None:
 
 
 def _cancel_row(pool: Any, job_id: UUID) -> None:
+    for pause_seconds in PAUSES_SECONDS:
+        if _is_settled(pool, job_id):
+            return
+        time.sleep(pause_seconds)
+    if not _is_settled(pool, job_id):
+        logger.error("a cancel was given up", extra={"action": "cancel_lost", "job_id": job_id})
+
+
+def _is_settled(pool: Any, job_id: UUID) -> bool:
+    """Cancel the job; False if that is worth another try."""
     close_old_connections()
     try:
         submission.cancel(caller=None, job_id=job_id)
     except NotFound:
         logger.info("no such job to cancel", extra={"action": "cancel_unknown", "job_id": job_id})
-    except (Error, broker.BrokerAway):
-        logger.exception("a job could not be cancelled", extra={"action": "cancel_failed", "job_id": job_id})
+    except Exception as error:  # it must be in the log, which a future that nobody reads is not
+        extra = {"action": "cancel_failed", "job_id": job_id}
+        logger.warning("a job could not be cancelled: %r", error, extra=extra)
+        return not isinstance(error, Error | broker.BrokerAway)
     else:
         _abort(pool, job_id)
+    return True
 
 
 def _abort(pool: Any, job_id: UUID) -> None:

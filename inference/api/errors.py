@@ -49,7 +49,7 @@ def envelope(error: errors.SluiceError) -> dict[str, Any]:
 
 def headers(error: errors.SluiceError) -> dict[str, str]:
     """Return what a client should know before it reads the body."""
-    found = dict(NEVER_RETRY) if isinstance(error, errors.JobFailed) else {}
+    found = dict(NEVER_RETRY) if isinstance(error, errors.JobFailed) or error.status == 409 else {}
     if error.retry_after_seconds is not None:
         # Whole seconds, rounded up: earlier would be refused again.
         found["Retry-After"] = str(max(1, math.ceil(error.retry_after_seconds)))

@@ -106,6 +106,7 @@ def test_a_body_that_is_no_object_is_refused(body: Any) -> None:
         ({"service_tier": 5}, "service_tier", "5"),
         ({"chat_template": "{{ x }}"}, "chat_template", "not accepted"),
         ({"use_beam_search": True}, "use_beam_search", "not accepted"),
+        ({"kv_transfer_params": {"remote_host": "elsewhere"}}, "kv_transfer_params", "not accepted"),
         ({"metadata": {"a": [1, {"b": "x\x00y"}]}}, "metadata.a[1].b", "NUL"),
         ({"messages": [{"role": "user", "content": "a\x00b"}]}, "messages[0].content", "NUL"),
         ({"messages": [{"role": "user", "content": "a\ud800b"}]}, "messages[0].content", "surrogates"),
