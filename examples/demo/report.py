@@ -38,7 +38,7 @@ def _counts(calls: list[Call]) -> tuple[int, int, int, int]:
 
 def finished(call: Call) -> Text:
     """One line for one answer."""
-    what = Text(call.error, style="red") if call.error else Text(_start(call), style="green")
+    what = Text(_one_line(call.error), style="red") if call.error else Text(_start(call), style="green")
     return Text(f"{call.total_seconds or 0:6.1f} s  {call.prompt.name:<24} ") + what
 
 
@@ -50,8 +50,11 @@ def show(console: Console, calls: list[Call], jobs: Mapping[str, dict[str, Any]]
 
 
 def _jobs_table(calls: list[Call], jobs: Mapping[str, dict[str, Any]]) -> Table:
-    table = _table("Jobs (seconds)", ["job", "tier", "class", "in", "out"], ["queued", "first token", "total"])
-    table.add_column("start of the answer", no_wrap=True)
+    table = _table("Jobs (seconds)", ["job", "tier", "class", "in", "out"], [])
+    for heading in ("queued", "first token", "total"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    # The only column that wraps, so that a long error or a narrow terminal costs no other its room.
+    table.add_column("start of the answer", max_width=ANSWER_CHARACTERS)
     for call in calls:
         job = jobs.get(call.job_id, {})
         numbers = [_seconds(job.get("queue_time_seconds")), _seconds(call.first_token_seconds)]
@@ -59,7 +62,7 @@ def _jobs_table(calls: list[Call], jobs: Mapping[str, dict[str, Any]]) -> Table:
             *(call.prompt.name, job.get("tier", ""), job.get("length", "")),
             *(str(job.get(name, "")) for name in ("prompt_tokens", "output_tokens")),
             *(*numbers, _seconds(call.total_seconds)),
-            Text(call.error or _start(call), style="red" if call.error else ""),
+            Text(_one_line(call.error) or _start(call), style="red" if call.error else ""),
         )
     return table
 
@@ -108,4 +111,8 @@ def _seconds(value: float | None) -> str:
 
 
 def _start(call: Call) -> str:
-    return " ".join(call.text.split())[:ANSWER_CHARACTERS]
+    return _one_line(call.text)[:ANSWER_CHARACTERS]
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())

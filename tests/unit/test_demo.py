@@ -2,6 +2,7 @@
 
 import asyncio
 import functools
+import io
 import json
 import os
 import stat
@@ -14,9 +15,12 @@ import pytest
 from rich.console import Console
 
 from examples.demo import __main__ as demo
-from examples.demo import backlog, stack
+from examples.demo import backlog, few_slots, report, stack
 from examples.demo.backlog import Backlog
+from examples.demo.client import Call
+from examples.demo.prompts import Prompt
 from examples.demo.stack import Access, StackFailed
+from inference.models import ServedModel, Tier
 
 ACCESS = Access("http://web", "sk-key", "http://flower", "flower", "password")
 QUEUE = {"queue": "m.bulk.short", "jobs": 3, "backlog_seconds": 1.5}
@@ -75,3 +79,25 @@ async def test_a_flower_that_does_not_answer_for_once_is_asked_again(monkeypatch
     await asyncio.wait([watching])
     assert watching.cancelled()
     assert backlog.waiting(seen.peak) == 3
+
+
+def test_in_its_database_slots_are_few_and_no_tier_is_in_a_hurry(db: None) -> None:
+    few_slots.adjust()
+    assert ServedModel.objects.get(is_default=True).max_num_seqs == few_slots.SLOTS
+    for tier in Tier.objects.all():
+        assert tier.start_deadline_seconds >= few_slots.START_DEADLINE_SECONDS
+        assert tier.sync_start_deadline_seconds >= few_slots.START_DEADLINE_SECONDS
+    assert Tier.objects.get(name="bulk").start_deadline_seconds == 86400
+
+
+@pytest.mark.parametrize("width", [90, demo.NARROW])
+def test_a_long_error_leaves_tier_class_and_times_their_room(width: int) -> None:
+    prompt = Prompt(name="realtime-chat-01", path="/v1/chat/completions", body={})
+    call = Call(prompt, job_id="id", error="the job did not start in time\n" * 20, total_seconds=31.25)
+    job = {"tier": "realtime", "length": "medium", "queue": "m.realtime.medium", "queue_time_seconds": 30.5}
+    console = Console(width=width, record=True, file=io.StringIO())
+    console.print(report._jobs_table([call], {"id": job}))
+    shown = console.export_text()
+    assert [
+        word for word in ("realtime-chat-01", "medium", "30.50", "31.25", "first token") if word not in shown
+    ] == []
