@@ -1,4 +1,7 @@
-"""Celery's way in: each task has the name of what it calls. Beat sends them to the default queue, `control`."""
+"""Celery's way in: each task has the name of what it calls. Beat sends them to the default queue, `control`.
+
+The periodic ones send no events: in Flower's list of tasks they would bury the jobs.
+"""
 
 from typing import Final, NoReturn
 
@@ -19,25 +22,25 @@ def run_job() -> NoReturn:
     raise RuntimeError("a job reached a pool that has no engine: start workers with `manage.py worker`")
 
 
-@shared_task(name="inference.reconcile")
+@shared_task(name="inference.reconcile", send_events=False)
 def reconcile() -> None:
     """Hold queues and rows against each other."""
     _reconciler.run(timezone.now())
 
 
-@shared_task(name="inference.reap")
+@shared_task(name="inference.reap", send_events=False)
 def reap() -> None:
     """Bring jobs on whose lease ran out."""
     maintenance.reap()
 
 
-@shared_task(name="inference.expire")
+@shared_task(name="inference.expire", send_events=False)
 def expire() -> None:
     """End jobs that did not start in time."""
     maintenance.expire(timezone.now())
 
 
-@shared_task(name="inference.prune_workers")
+@shared_task(name="inference.prune_workers", send_events=False)
 def prune_workers() -> None:
     """Forget workers that are gone."""
     maintenance.prune_workers(timezone.now())

@@ -7,6 +7,7 @@ Flower has no plug-in interface. What is replaced here are names of the pinned r
 import asyncio
 import dataclasses
 import datetime
+import logging
 from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 from typing import Any, Final
@@ -46,11 +47,24 @@ SWITCHED_OFF: Final = (
 """Controls that would go around admission, or that our pool has no use for. Revoke and terminate stay."""
 
 
+NOBODY_ANSWERED: Final = "Inspect method %s failed"
+"""What Flower logs, without a reason behind it, when no worker answers one of its questions."""
+
+
 def install() -> None:
     """Put our pages into Flower. Call it before Flower's application is built."""
+    logging.getLogger("flower.inspector").addFilter(is_news)
     flower.views.BaseHandler.get_broker = lambda _: Queues()
     flower.urls.settings["template_loader"] = Pages(str(PAGES), flower.urls.settings["template_path"])
     flower.urls.handlers[:] = [*_own_routes(), *_kept_routes(flower.urls.handlers)]
+
+
+def is_news(record: logging.LogRecord) -> bool:
+    """Drop what is said when no worker answers: Flower asks once, as it starts, which is before workers are up.
+
+    It asks again when a worker's page is opened, and says there that the worker did not answer.
+    """
+    return record.msg != NOBODY_ANSWERED
 
 
 class Queues:

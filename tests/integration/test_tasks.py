@@ -30,6 +30,14 @@ def test_whatever_beat_sends_is_a_task_that_goes_to_the_control_queue(entry: dic
     assert current_app.conf.task_default_queue == CONTROL_QUEUE
 
 
+def test_flower_is_told_of_jobs_and_not_of_what_beat_sends() -> None:
+    periodic = {str(entry["task"]) for entry in celeryconfig.beat_schedule.values()}
+
+    assert [name for name in periodic if current_app.tasks[name].send_events] == []
+    assert current_app.tasks[tasks.RUN_JOB].send_events
+    assert not current_app.conf.task_send_sent_event
+
+
 def test_dead_workers_jobs_are_looked_for_often_enough() -> None:
     every = celeryconfig.beat_schedule["reap"]["schedule"]
 

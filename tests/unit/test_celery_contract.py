@@ -162,3 +162,8 @@ def test_steps_may_be_named_by_strings() -> None:
 def test_the_strategy_hands_the_headers_on() -> None:
     assert "headers=headers" in source(strategy.default)
     assert "message.headers, False" in source(strategy.default)
+
+
+def test_a_task_without_events_has_none_from_the_worker_either() -> None:
+    assert "events and task.send_events" in source(strategy.default)
+    assert "self.task.send_events" in source(request.Request.send_event)

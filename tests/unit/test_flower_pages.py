@@ -1,7 +1,10 @@
 """Flower's own names that `project.flower_pages` replaces: they must be there in the pinned release."""
 
+import inspect
+import logging
 from pathlib import Path
 
+import flower.inspector
 import flower.urls
 import flower.views
 import pytest
@@ -62,6 +65,16 @@ def test_both_addresses_of_the_workers_page_show_our_engines(routes: list[web.ur
 def test_routes_keep_the_names_that_flowers_templates_use(routes: list[web.url]) -> None:
     named = {route.name for route in _as_urls(routes)}
     assert {"main", "workers", "worker", "tasks", "task", "broker", "logout"} <= named
+
+
+def test_workers_that_are_not_up_yet_are_no_warning_but_a_failure_with_a_reason_is() -> None:
+    assert f'logger.warning("{flower_pages.NOBODY_ANSWERED}", method)' in inspect.getsource(flower.inspector)
+    assert not flower_pages.is_news(_warning(flower_pages.NOBODY_ANSWERED, "stats"))
+    assert flower_pages.is_news(_warning(f"{flower_pages.NOBODY_ANSWERED}: %s", "stats", "no connection"))
+
+
+def _warning(text: str, *args: str) -> logging.LogRecord:
+    return logging.LogRecord("flower.inspector", logging.WARNING, "", 0, text, args, None)
 
 
 def _as_urls(routes: list[web.url]) -> list[web.url]:
