@@ -64,6 +64,8 @@ class _Draft:
     tier: TierLimits
     prompt: tokens.Prompt | None
     """None: the prompt came as token ids."""
+    proven_tokens: int = 0
+    """At least so many, more than fit: its size says so, and it need not be tokenised. 0: it does not say so."""
 
 
 def prepare(caller: Caller, items: Sequence[Submission], *, limits: Limits, now: datetime) -> list[Prepared]:
@@ -99,7 +101,10 @@ def _draft(caller: Caller, submission: Submission, limits: Limits) -> _Draft:
         message = f"model {request.model[:100]!r} does not exist or is not served"
         raise errors.NotFound(message, code="model_not_found", param="model")
     tier = pick_tier(caller, limits, tier=submission.tier, service_tier=request.service_tier)
-    return _Draft(submission, request, model, tier, _prompt(request, tokens.counter(model)))
+    counter = tokens.counter(model)
+    prompt = _prompt(request, counter)
+    least = counter.at_least(prompt) if prompt else 0
+    return _Draft(submission, request, model, tier, prompt, least if least > model.max_model_len else 0)
 
 
 def pick_tier(caller: Caller, limits: Limits, *, tier: str | None, service_tier: str | None) -> TierLimits:
@@ -137,9 +142,10 @@ def _prompt(request: validation.Request, counter: tokens.Counter) -> tokens.Prom
 
 def _count(drafts: Sequence[_Draft]) -> list[int]:
     """Prompt tokens of each; those of one model together, which uses all cores."""
-    counts = [0 if draft.prompt else len(draft.request.body["prompt"]) for draft in drafts]
+    counts = [draft.proven_tokens if draft.prompt else len(draft.request.body["prompt"]) for draft in drafts]
     for model in {draft.model.name: draft.model for draft in drafts}.values():
-        ours = [(i, d.prompt) for i, d in enumerate(drafts) if d.model.name == model.name and d.prompt]
+        open_ = [(i, d) for i, d in enumerate(drafts) if d.model.name == model.name and not d.proven_tokens]
+        ours = [(i, draft.prompt) for i, draft in open_ if draft.prompt]
         counted = tokens.counter(model).count([prompt for _, prompt in ours])
         for (i, _), count in zip(ours, counted, strict=True):
             counts[i] = count
@@ -180,7 +186,8 @@ def _prepared(caller: Caller, draft: _Draft, prompt_tokens: int, limits: Limits,
 def _check_length(draft: _Draft, prompt_tokens: int) -> None:
     """Refuse what the engine could not hold. Raises errors.InvalidRequest."""
     model, limit = draft.model, draft.model.max_model_len
-    has = f"has {'about ' if model.estimates_tokens else ''}{prompt_tokens} tokens"
+    how_sure = "about " if model.estimates_tokens else "at least " if draft.proven_tokens else ""
+    has = f"has {how_sure}{prompt_tokens} tokens"
     if prompt_tokens >= limit:
         where = "messages" if draft.request.endpoint is Endpoint.CHAT else "prompt"
         message = (

@@ -3,10 +3,12 @@
 A model whose files are not here has its row say so, and its tokens are guessed.
 """
 
+import contextlib
 import functools
 import json
+import threading
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -14,7 +16,7 @@ from typing import Any, Final
 import tokenizers
 from django.conf import settings
 
-from inference import errors
+from inference import errors, token_bounds
 from inference.chat_template import ChatTemplate, TemplateRefused
 from inference.limits import ModelLimits
 
@@ -23,6 +25,10 @@ CONFIG: Final = "tokenizer_config.json"
 TEMPLATE: Final = "chat_template.jinja"
 BYTES_PER_TOKEN: Final = 4
 """Where tokens are guessed."""
+BATCH_CHARACTERS: Final = 512 * 1024
+"""Tokenised at a time: it takes about 200 bytes of memory for each. A longer text is tokenised alone."""
+LONG_AT_ONCE: Final = 3
+"""Longer texts under way in this process, all but one of them waiting; more are told to come back."""
 _SPECIAL: Final = ("bos_token", "eos_token", "unk_token", "pad_token", "sep_token", "cls_token", "mask_token")
 
 
@@ -53,6 +59,10 @@ class Counter(ABC):
     def count(self, prompts: Sequence[Prompt]) -> list[int]:
         """Tokens of each, in order."""
 
+    def at_least(self, prompt: Prompt) -> int:  # noqa: ARG002 - others know
+        """Tokens that the prompt's size alone proves: nothing is tokenised. 0 if it proves nothing."""
+        return 0
+
 
 class Estimate(Counter):
     """Guesses from bytes, where the model's files are not here: about right for English text.
@@ -78,7 +88,12 @@ class ExactCounter(Counter):
         self._tokenizer = tokenizers.Tokenizer.from_file(str(folder / TOKENIZER))
         self._tokenizer.no_truncation()
         self._tokenizer.no_padding()
+        self._bound = token_bounds.bound(self._tokenizer)
         self._template = _template(folder)
+
+    def at_least(self, prompt: Prompt) -> int:
+        """Tokens that the prompt's size alone proves, if the form of the tokenizer allows to say so."""
+        return self._bound.at_least(prompt.text) if self._bound else 0
 
     def chat_prompt(self, body: Mapping[str, Any]) -> Prompt:
         """Render a checked chat body. Raises errors.InvalidRequest if it does not fit the model's template."""
@@ -93,17 +108,50 @@ class ExactCounter(Counter):
         return Prompt(text, bool(body.get("add_special_tokens", False)))
 
     def count(self, prompts: Sequence[Prompt]) -> list[int]:
-        """Tokens of each, in order; many are counted in parallel."""
+        """Tokens of each, in order; many are counted in parallel. Raises errors.Unavailable (`LONG_AT_ONCE`)."""
         counts = [0] * len(prompts)
         for special in (False, True):
             places = [i for i, prompt in enumerate(prompts) if prompt.add_special_tokens is special]
-            texts = [prompts[i].text for i in places]
-            for i, encoding in zip(places, self._encode(texts, special=special), strict=True):
-                counts[i] = len(encoding)
+            for batch in _batches(places, prompts):
+                counted = self._count([prompts[i].text for i in batch], special=special)
+                for i, count in zip(batch, counted, strict=True):
+                    counts[i] = count
         return counts
 
-    def _encode(self, texts: list[str], *, special: bool) -> list[tokenizers.Encoding]:
-        return self._tokenizer.encode_batch_fast(texts, add_special_tokens=special) if texts else []
+    def _count(self, texts: list[str], *, special: bool) -> list[int]:
+        with _turn() if len(texts[0]) > BATCH_CHARACTERS else contextlib.nullcontext():
+            return [len(found) for found in self._tokenizer.encode_batch_fast(texts, add_special_tokens=special)]
+
+
+def _batches(places: Sequence[int], prompts: Sequence[Prompt]) -> Iterator[list[int]]:
+    """Yield the places in batches of at most BATCH_CHARACTERS, or of one."""
+    batch: list[int] = []
+    room = BATCH_CHARACTERS
+    for place in places:
+        size = len(prompts[place].text)
+        if batch and size > room:
+            yield batch
+            batch, room = [], BATCH_CHARACTERS
+        batch.append(place)
+        room -= size
+    if batch:
+        yield batch
+
+
+_long: Final = threading.BoundedSemaphore(LONG_AT_ONCE)
+_one_long: Final = threading.Lock()
+
+
+@contextlib.contextmanager
+def _turn() -> Iterator[None]:
+    """Wait until no other long text is tokenised. Raises errors.Unavailable if too many wait."""
+    if not _long.acquire(blocking=False):
+        raise errors.Unavailable("Too many very long prompts at once.", code="busy")
+    try:
+        with _one_long:
+            yield
+    finally:
+        _long.release()
 
 
 _ESTIMATE: Final = Estimate()

@@ -1,14 +1,18 @@
 """Counting prompt tokens with a model's own files."""
 
+import contextlib
 import json
 import os
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 import tokenizers
 from tokenizers import models, pre_tokenizers, processors
 
-from inference import errors, tokens
+from inference import errors, preparation, tokens
+from inference.preparation import Caller
+from inference.states import Endpoint
 from tests import factories, tokenizers_for_tests
 
 
@@ -124,3 +128,59 @@ def test_a_guessed_chat_counts_what_its_messages_and_tools_take(models_dir: Path
     assert 10 < short < 30
     assert long == short + 1000
     assert estimate().chat(factories.make_chat("a" * 40, tools=tools)) > short + 100
+
+
+def write_bytewise(folder: Path) -> None:
+    """One token a byte."""
+    tokenizers_for_tests.write(folder)
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    tokenizer = tokenizers.Tokenizer(models.BPE(vocab={c: i for i, c in enumerate(alphabet)}, merges=[]))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.save(str(folder / "tokenizer.json"))
+
+
+def test_a_texts_size_proves_tokens_where_every_byte_counts(models_dir: Path) -> None:
+    write_bytewise(models_dir / factories.MODEL)
+    assert counter().at_least(tokens.Prompt("漢" * 1000, add_special_tokens=False)) == 3000
+
+
+def test_a_texts_size_proves_nothing_where_a_word_may_have_any_length(folder: Path) -> None:
+    assert counter().at_least(tokens.Prompt("word " * 1000, add_special_tokens=False)) == 0
+
+
+def test_batches_do_not_change_the_counts(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tokens, "BATCH_CHARACTERS", 12)
+    prompts = [tokens.Prompt("word " * n, add_special_tokens=n % 3 == 0) for n in range(1, 9)]
+
+    assert counter().count(prompts) == [1, 2, 3, 4, 5, 6, 7, 8]
+
+
+def test_only_so_many_long_texts_may_wait_for_each_other(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tokens, "BATCH_CHARACTERS", 12)
+    with contextlib.ExitStack() as others:
+        for _ in range(tokens.LONG_AT_ONCE):
+            others.enter_context(tokens._long)
+        with pytest.raises(errors.Unavailable) as caught:
+            counter().text("word " * 10)
+        assert counter().text("word") == 1
+    assert (caught.value.code, caught.value.status) == ("busy", 503)
+    assert counter().text("word " * 10) == 10
+
+
+def test_what_is_proven_too_long_is_refused_untokenised(models_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def count(*_: object) -> list[int]:
+        raise AssertionError("tokenised")
+
+    write_bytewise(models_dir / factories.MODEL)
+    monkeypatch.setattr(tokens.ExactCounter, "_count", count)
+    limits = factories.make_limits()
+    body = factories.make_chat("a" * (limits.models[factories.MODEL].max_model_len + 1))
+    with pytest.raises(errors.InvalidRequest) as caught:
+        preparation.prepare(
+            Caller(tenant="t"),
+            [preparation.Submission(endpoint=Endpoint.CHAT, body=body)],
+            limits=limits,
+            now=datetime.now(UTC),
+        )
+    assert caught.value.code == "context_length_exceeded"
+    assert "has at least 8" in caught.value.message
