@@ -28,6 +28,11 @@ app.steps["consumer"].update({"workers.leases:LeaseKeeper", "workers.drain:Drain
 
 @signals.worker_init.connect
 def prepare_worker(**_: Any) -> None:
-    """Put our remote control commands in the place of Celery's, and spare the log a paragraph per reconnect."""
+    """Put our remote control commands in the place of Celery's."""
     importlib.import_module("workers.controls")
+
+
+@signals.celeryd_after_setup.connect
+def say_nothing_at_a_reconnect(**_: Any) -> None:
+    """Spare the log a paragraph on a default to come: we set it. After Celery's own filters, which show it."""
     warnings.filterwarnings("ignore", message="\nIn Celery 5.1", category=CPendingDeprecationWarning)

@@ -5,11 +5,15 @@ import socket
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from inference.states import EngineKind
 from project.stack import ports
 from project.stack.credentials import Credentials
 from workers import engine_url
+
+AS_ROOT: Final = "ignore:You're running the worker with superuser privileges"
+"""Celery's warning is of messages that run code as root; ours are JSON, and no worker accepts anything else."""
 
 
 class StackError(Exception):
@@ -95,6 +99,7 @@ def environment(config: StackConfig, environ: Mapping[str, str] = os.environ) ->
     return {
         **environ,
         "PYTHONUNBUFFERED": "1",
+        "PYTHONWARNINGS": ",".join(filter(None, [environ.get("PYTHONWARNINGS"), AS_ROOT])),
         "DJANGO_SETTINGS_MODULE": "project.settings",
         "DJANGO_SECRET_KEY": environ.get("DJANGO_SECRET_KEY") or config.credentials.django_secret_key,
         "DJANGO_ALLOWED_HOSTS": environ.get("DJANGO_ALLOWED_HOSTS") or _allowed_hosts(options.host),

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from importlib import metadata
 from typing import Any
 
+import celery.apps.worker
 import celery.bootsteps
 import celery.concurrency.base
 import celery.worker.consumer.consumer
@@ -167,3 +168,9 @@ def test_the_strategy_hands_the_headers_on() -> None:
 def test_a_task_without_events_has_none_from_the_worker_either() -> None:
     assert "events and task.send_events" in source(strategy.default)
     assert "self.task.send_events" in source(request.Request.send_event)
+
+
+def test_celery_shows_its_deprecations_before_our_filter_hides_one() -> None:
+    assert "setup_logging" in source(celery.apps.worker.Worker.on_init_blueprint)
+    assert "celeryd_after_setup.send" in source(celery.apps.worker.Worker.on_start)
+    assert consumer.CANCEL_TASKS_BY_DEFAULT.startswith("\nIn Celery 5.1")

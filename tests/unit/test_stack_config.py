@@ -4,6 +4,8 @@ import json
 import os
 import socket
 import stat
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -137,6 +139,18 @@ def test_the_environment_ties_parts_to_their_stack(tmp_path: Path) -> None:
     assert env["SLUICE_ENGINE"] == "sim"
     assert env["FLOWER_BASIC_AUTH"] == made.credentials.flower_login
     assert env["PATH"] == "/bin"
+
+
+def test_celery_parts_say_nothing_of_root_and_what_else_the_user_wants_to_hear_is_kept(tmp_path: Path) -> None:
+    env = config.environment(make_config(tmp_path), {**os.environ, "PYTHONWARNINGS": "error"})
+    warning = "SecurityWarning(platforms.ROOT_DISCOURAGED.format(uid=0, euid=0, gid=0, egid=0))"
+    codes = [_run_warning(env, what) for what in (f"exceptions.{warning}", "'something else'")]
+    assert codes == [0, 1]
+
+
+def _run_warning(env: dict[str, str], what: str) -> int:
+    code = f"import warnings; from celery import exceptions, platforms; warnings.warn({what})"
+    return subprocess.run([sys.executable, "-c", code], env=env, check=False).returncode
 
 
 def test_a_secret_key_of_the_users_wins(tmp_path: Path) -> None:
