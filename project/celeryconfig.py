@@ -19,10 +19,12 @@ accept_content = ["json"]
 worker_prefetch_multiplier = 1
 worker_hijack_root_logger = False
 worker_send_task_events = True
+# Leases outlive a lost connection to Redis: what runs goes on, and is acknowledged over the next one.
+worker_cancel_long_running_tasks_on_connection_loss = False
 enable_utc = True
 timezone = "UTC"
 
-beat_schedule_filename = str(settings.STATE_DIR / "celerybeat-schedule")
+beat_schedule_filename = str(settings.STATE_DIR / "beat-schedule")
 
 
 def _every(seconds: float, task: str) -> dict[str, Any]:

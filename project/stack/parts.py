@@ -43,7 +43,7 @@ class Part:
 
 def build(config: StackConfig) -> list[Part]:
     """All parts in the order they start: Valkey, web, workers, services."""
-    parts = [_web(config), *_workers(config), _control(), _beat(config), _flower(config)]
+    parts = [_web(config), *_workers(config), _control(), _beat(), _flower(config)]
     return [_valkey(config), *parts] if config.valkey_port is not None else parts
 
 
@@ -86,9 +86,8 @@ def _control() -> Part:
     return _celery("control", "worker", *options)
 
 
-def _beat(config: StackConfig) -> Part:
-    schedule = config.options.state_dir / "beat-schedule"
-    return _celery("beat", "beat", "--schedule", str(schedule), "--pidfile=", "-l", "warning")
+def _beat() -> Part:
+    return _celery("beat", "beat", "--pidfile=", "-l", "warning")
 
 
 def _flower(config: StackConfig) -> Part:
