@@ -34,6 +34,14 @@ class TooLarge(SluiceError):
 
 
 @dataclass(eq=False)
+class TooSlow(SluiceError):
+    """The body did not arrive in time."""
+
+    code: str = "request_timeout"
+    status: int = 408
+
+
+@dataclass(eq=False)
 class NotFound(SluiceError):
     """No such model or job for this caller."""
 

@@ -42,7 +42,7 @@ class ApiKeyAuthentication(BaseAuthentication):
 
     def authenticate(self, request: Request | HttpRequest) -> tuple[KeyHolder, None]:
         """Return who calls. Raises errors.Unauthenticated; nothing else authenticates here, so never None."""
-        key = bearer(request)
+        key = bearer(_header(request))
         return KeyHolder(_cached(key) or _look_up(key)), None
 
     def authenticate_header(self, request: Request) -> str:  # noqa: ARG002 - DRF's signature
@@ -51,20 +51,23 @@ class ApiKeyAuthentication(BaseAuthentication):
 
 
 async def caller(request: HttpRequest) -> Caller:
+    """Return who calls, as `caller_by_header` does."""
+    return await caller_by_header(_header(request))
+
+
+async def caller_by_header(authorization: str) -> Caller:
     """Return who calls, from the event loop: a thread is used only for a key not seen within a second.
 
     Raises errors.Unauthenticated.
     """
-    known = _cached(bearer(request))
-    if known is not None:
-        return known
-    holder, _ = await executor.run(ApiKeyAuthentication().authenticate, request)
-    return holder.caller
+    key = bearer(authorization)
+    known = _cached(key)
+    return known if known is not None else await executor.run(_look_up, key)
 
 
-def bearer(request: Request | HttpRequest) -> str:
-    """Return the key that the request carries. Raises errors.Unauthenticated if it carries none of our form."""
-    scheme, _, key = str(request.META.get("HTTP_AUTHORIZATION", "")).partition(" ")
+def bearer(authorization: str) -> str:
+    """Return the key in the header. Raises errors.Unauthenticated if there is none of our form."""
+    scheme, _, key = authorization.partition(" ")
     if scheme.lower() != "bearer":
         raise errors.Unauthenticated("No API key: send `Authorization: Bearer sk-...`.", code="missing_api_key")
     if not KEY.fullmatch(key.strip()):
@@ -75,6 +78,10 @@ def bearer(request: Request | HttpRequest) -> str:
 def forget() -> None:
     """Drop what is cached. For tests."""
     _known.clear()
+
+
+def _header(request: Request | HttpRequest) -> str:
+    return str(request.META.get("HTTP_AUTHORIZATION", ""))
 
 
 def _cached(key: str) -> Caller | None:

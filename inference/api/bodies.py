@@ -13,9 +13,9 @@ LARGE_BYTES: Final = 64 * 1024
 """Bodies above are parsed in the pool: the event loop must not stand still for tens of milliseconds."""
 
 
-def too_large(size: int) -> errors.TooLarge:
+def too_large(size: int, *, limit: int = MAX_BODY_BYTES) -> errors.TooLarge:
     """Return the error for a body of `size` bytes, or of at least so many."""
-    return errors.TooLarge(f"body: at most {MAX_BODY_BYTES} bytes are accepted, got {size} or more", param="body")
+    return errors.TooLarge(f"body: at most {limit} bytes are accepted, got {size} or more", param="body")
 
 
 def parse(raw: bytes) -> dict[str, Any]:

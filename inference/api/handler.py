@@ -18,13 +18,19 @@ from django.core.handlers.asgi import ASGIHandler, ASGIRequest
 from django.http.response import HttpResponseBase
 
 from inference import errors
-from inference.api import bodies
+from inference.api import authentication, bodies
 from inference.api.errors import response as error_response
 from inference.limits import MAX_BODY_BYTES
 
 logger = logging.getLogger(__name__)
 
 JOB_ID_HEADER: Final = "x-sluice-job-id"
+
+BODY_SECONDS: Final = 30.0
+"""A body must have arrived by then: until it has, it takes memory."""
+KEYLESS: Final = ("/api/schema/", "/api/docs/", "/dashboard/")
+"""Paths that ask for no key. None takes a body."""
+KEYLESS_BODY_BYTES: Final = 16 * 1024
 
 
 class ApiRequest(ASGIRequest):
@@ -67,12 +73,12 @@ class ApiHandler(ASGIHandler):
         """Load none."""
 
     async def __call__(self, scope: dict[str, Any], receive: Any, send: Any) -> None:
-        """Serve one request."""
+        """Serve one request: nobody's body is read before it is known whose it is."""
         try:
-            request = self.request_class(scope, io.BytesIO(await _read(scope, receive)))
+            request = self.request_class(scope, io.BytesIO(await _body(scope, receive)))
         except RequestAborted:
             return
-        except (errors.TooLarge, UnicodeDecodeError) as error:
+        except Exception as error:  # as in `_response`
             await self.send_response(_refusal(error), send)
             return
         async with request.closing:
@@ -106,24 +112,48 @@ class ApiHandler(ASGIHandler):
         return response  # type: ignore[no-any-return]
 
 
-async def _read(scope: dict[str, Any], receive: Any) -> bytes:
+async def _body(scope: dict[str, Any], receive: Any) -> bytes:
+    """Read the body, if the sender has a key. Raises Unauthenticated, TooSlow, and what `_read` raises."""
+    is_keyless = scope["path"].removeprefix(scope.get("root_path", "")).startswith(KEYLESS)
+    if not is_keyless and _announces_body(scope):
+        await authentication.caller_by_header(_values(scope, b"authorization").decode("latin-1"))
+    try:
+        async with asyncio.timeout(BODY_SECONDS):
+            return await _read(scope, receive, limit=KEYLESS_BODY_BYTES if is_keyless else MAX_BODY_BYTES)
+    except TimeoutError:
+        raise errors.TooSlow(f"body: not complete after {BODY_SECONDS:g} s", param="body") from None
+
+
+def _announces_body(scope: dict[str, Any]) -> bool:
+    return _values(scope, b"content-length") not in {b"", b"0"} or bool(_values(scope, b"transfer-encoding"))
+
+
+def _values(scope: dict[str, Any], wanted: bytes) -> bytes:
+    """Return a header as Django's `META` has it."""
+    return b",".join(value for name, value in scope["headers"] if name == wanted)
+
+
+async def _read(scope: dict[str, Any], receive: Any, *, limit: int) -> bytes:
     """Read the whole body. Raises TooLarge as early as it can be known, RequestAborted if the client leaves."""
     for name, value in scope["headers"]:
-        if name == b"content-length" and int(value) > MAX_BODY_BYTES:
-            raise bodies.too_large(int(value))
+        if name == b"content-length" and int(value) > limit:
+            raise bodies.too_large(int(value), limit=limit)
     body = bytearray()
     while True:
         message = await receive()
         if message["type"] == "http.disconnect":
             raise RequestAborted
         body += message.get("body", b"")
-        if len(body) > MAX_BODY_BYTES:
-            raise bodies.too_large(len(body))
+        if len(body) > limit:
+            raise bodies.too_large(len(body), limit=limit)
         if not message.get("more_body", False):
             return bytes(body)
 
 
-def _refusal(error: errors.TooLarge | UnicodeDecodeError) -> HttpResponseBase:
+def _refusal(error: Exception) -> HttpResponseBase:
     if isinstance(error, UnicodeDecodeError):
         return error_response(errors.InvalidRequest("The address is not valid UTF-8.", code="bad_request"))
-    return error_response(error)
+    response = error_response(error)
+    if isinstance(error, errors.TooSlow):  # what is still to come must not be waited for
+        response.headers["Connection"] = "close"
+    return response

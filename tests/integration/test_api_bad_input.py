@@ -8,6 +8,7 @@ from typing import Any
 import orjson
 import pytest
 
+from inference.api import handler
 from inference.broker import Broker
 from inference.models import Job
 from tests import factories
@@ -106,6 +107,35 @@ def test_too_large_a_body_is_refused_before_it_is_sent(api: Api) -> None:
     with socket.create_connection(("127.0.0.1", api.port), timeout=5) as connection:
         connection.sendall(head.encode())
         assert read_until(connection, b"\r\n").startswith(b"HTTP/1.1 413")
+
+
+def half_a_request(api: Api, path: str, *, key: str, size: int = MIB) -> socket.socket:
+    """Announce a body, send a byte of it, and fall silent."""
+    head = f"POST {path} HTTP/1.1\r\nHost: test\r\nAuthorization: Bearer {key}\r\nContent-Length: {size}\r\n\r\n{{"
+    connection = socket.create_connection(("127.0.0.1", api.port), timeout=5)
+    connection.sendall(head.encode())
+    return connection
+
+
+@pytest.mark.parametrize("path", [CHAT, "/api/v1/jobs/", "/v1/nothing"])
+def test_without_a_good_key_a_body_is_not_waited_for(api: Api, path: str) -> None:
+    for key in ("", f"sk-{'a' * 8}.{'b' * 40}"):
+        with half_a_request(api, path, key=key) as connection:
+            assert read_until(connection, b"\r\n").startswith(b"HTTP/1.1 401")
+
+
+def test_where_no_key_is_asked_for_no_large_body_is_taken(api: Api) -> None:
+    with half_a_request(api, "/api/docs/", key="") as connection:
+        assert read_until(connection, b"\r\n").startswith(b"HTTP/1.1 413")
+
+
+def test_a_body_that_does_not_come_is_given_up(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(handler, "BODY_SECONDS", 0.05)
+    with half_a_request(api, CHAT, key=api.key) as connection:
+        answer = read_until(connection, b"}}")
+        assert answer.startswith(b"HTTP/1.1 408")
+        assert b'"code": "request_timeout"' in answer
+        assert connection.recv(1) == b"", "the connection is closed"
 
 
 @pytest.mark.parametrize(
