@@ -146,9 +146,14 @@ def unfinished(stack: Stack) -> set[str]:
 
 def wait_until_finished(stack: Stack, ids: list[str], *, seconds: float = 60) -> list[dict[str, Any]]:
     """Wait until all are in a terminal status, and return them."""
-    until(lambda: unfinished(stack).isdisjoint(ids), seconds=seconds, what=f"{len(ids)} jobs are finished")
-    found = jobs(stack, ids)
-    assert all(job["finished_at"] for job in found)
+    found: list[dict[str, Any]] = []
+
+    def are_finished() -> bool:
+        if unfinished(stack).isdisjoint(ids):  # or one went from one list to the other between the two questions
+            found[:] = jobs(stack, ids)
+        return bool(found) and all(job["finished_at"] for job in found)
+
+    until(are_finished, seconds=seconds, what=f"{len(ids)} jobs are finished")
     return found
 
 
