@@ -89,10 +89,13 @@ class Execution:
         self._attempt = 0
 
     def abort(self, why: Abort) -> None:
-        """End the engine's work on it, if it still works; a result that is already there is kept."""
+        """End the engine's work on it, if it still works; a result that is already there is kept.
+
+        Asked again, it cancels again: what the call awaits may have swallowed the first one.
+        """
         if self._abort is None or why is Abort.LOST:
             self._abort = why
-        if self._call and not self._call.cancelling():
+        if self._call:
             self._call.cancel()
 
     async def run(self) -> Outcome | None:

@@ -1,7 +1,9 @@
 """One claim's way: every end of the engine's work is one of a closed set, on record and told to the broker."""
 
 import asyncio
+import contextlib
 import json
+import threading
 from collections.abc import AsyncGenerator
 from typing import Any
 
@@ -139,6 +141,26 @@ def test_a_cancel_leaves_the_engine_and_the_row_as_cancelled(hosted: Hosted) -> 
     assert hosted.engine.aborted == 1
     assert row(claimed).status == JobStatus.CANCELLED
     assert (hosted.leases, hosted.waiting) == (0, 0)
+
+
+def test_a_cancel_that_was_swallowed_may_be_repeated(hosted: Hosted) -> None:
+    swallowed = threading.Event()
+
+    async def deaf_once(call: EngineCall) -> bytes:
+        with contextlib.suppress(asyncio.CancelledError):
+            await hosted.engine.forever(call)
+        swallowed.set()
+        return await hosted.engine.forever(call)
+
+    hosted.engine.reply = deaf_once
+    claimed = hosted.submit()
+    until(lambda: hosted.engine.running)
+    hosts.cancel(row(claimed))
+    hosted.host.abort_job(claimed.token.job_id, Abort.CANCELLED)
+    until(swallowed.is_set)
+    hosted.host.abort_job(claimed.token.job_id, Abort.CANCELLED)
+    assert hosted.end() == Cancelled()
+    assert hosted.leases == 0
 
 
 def test_a_job_cancelled_between_claim_and_start_never_reaches_the_engine(hosted: Hosted) -> None:
