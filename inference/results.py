@@ -15,6 +15,8 @@ import weakref
 from collections.abc import AsyncIterator, Collection, Iterator, Sequence
 from typing import Final
 
+from django.db import InterfaceError, OperationalError
+
 from inference import broker
 from inference.api import executor
 from inference.broker.types import Event
@@ -144,9 +146,14 @@ class Mailbox:
             silent = [i for inboxes in self._inboxes.values() for i in inboxes if i.heard_at < silent_since]
             try:
                 await self.catch_up(silent)
-            except Exception:
-                # Redis or the database is away, and others say so: the next sweep tries again.
-                logger.warning("silent jobs cannot be looked up", exc_info=True, extra={"action": "sweep_failed"})
+            except Exception as error:  # the next sweep tries again
+                is_away = isinstance(error, broker.BrokerAway | OperationalError | InterfaceError)
+                logger.warning(
+                    "silent jobs cannot be looked up: %s",
+                    " ".join(str(error).split()) or type(error).__name__,
+                    exc_info=not is_away,
+                    extra={"action": "sweep_failed"},
+                )
 
 
 _mailboxes: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Mailbox] = weakref.WeakKeyDictionary()

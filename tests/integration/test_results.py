@@ -1,9 +1,14 @@
 """What Redis is told of who waits is taken back, and what it lost is never passed off as complete."""
 
+import asyncio
+from unittest.mock import AsyncMock, Mock
+
+import django.db
 import pytest
 
+from inference import broker as broker_module
 from inference import lifecycle, results
-from inference.broker import Broker
+from inference.broker import Broker, BrokerAway
 from tests import factories
 from tests.integration.api_server import Api, Hand, forget_everything, in_background
 
@@ -51,3 +56,28 @@ def test_a_stream_whose_end_was_lost_ends_with_an_error(
     assert call.response.text.startswith("data: {}\n\n")
     assert '"output_lost"' in call.response.text
     assert "[DONE]" not in call.response.text
+
+
+@pytest.mark.parametrize(
+    ("error", "is_explained"),
+    [
+        (BrokerAway("connection refused"), False),
+        (django.db.OperationalError("no route"), False),
+        (KeyError("ours"), True),
+    ],
+    ids=["redis", "database", "ours"],
+)
+async def test_an_outage_takes_one_line_of_the_log_and_a_fault_of_ours_a_traceback(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, error: Exception, is_explained: bool
+) -> None:
+    monkeypatch.setattr(results, "SILENCE_SECONDS", 0.02)
+    box = Mock(_inboxes={}, catch_up=AsyncMock(side_effect=[error, asyncio.CancelledError]))
+    with pytest.raises(asyncio.CancelledError):
+        await results.Mailbox._sweep(box)
+    assert bool(caplog.records[0].exc_info) is is_explained
+    assert str(error) in caplog.records[0].getMessage()
+
+
+def test_a_mailbox_is_waited_for_less_long_than_a_silent_connection_is_kept() -> None:
+    kwargs = broker_module.new_async_broker().client.connection_pool.connection_kwargs
+    assert kwargs["socket_timeout"] > results.BLOCK_MS / 1000
