@@ -8,7 +8,7 @@ from bench.row import Measured, Row, Say
 REQUESTS: Final = 300
 WARM_UP: Final = 30
 PROMPT_TOKENS: Final = 32
-OUTPUT_TOKENS: Final = 8
+OUTPUT_TOKENS: Final = 2
 SIM: Final = "--decode-tps 50"
 
 
