@@ -1,8 +1,13 @@
 """`manage.py create_key`."""
 
 import io
+import os
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
+from django.conf import settings
 from django.core.management import CommandError, call_command
 
 from inference.models import ApiKey
@@ -26,6 +31,20 @@ def test_a_key_can_be_bound_to_tiers(db: None) -> None:
     create_key("--tenant", "default", "--name", "night", "--tier", "bulk")
 
     assert [tier.name for tier in ApiKey.objects.get().tiers.all()] == ["bulk"]
+
+
+def test_a_database_without_tables_is_told_with_the_remedy(tmp_path: Path) -> None:
+    env = {**os.environ, "DATABASE_URL": f"sqlite:///{tmp_path}/empty.sqlite3"}
+    for words in (
+        ["create_key", "--tenant", "default", "--name", "x"],
+        ["worker", "--engine", "sim", "--device", "cpu"],
+    ):
+        command = [sys.executable, "manage.py", *words]
+        done = subprocess.run(command, cwd=settings.BASE_DIR, env=env, capture_output=True, text=True, check=False)
+        assert done.returncode == 1
+        assert "Traceback" not in done.stderr
+        assert f"{tmp_path}/empty.sqlite3 cannot be used (no such table" in done.stderr
+        assert "run `manage.py migrate` (or `up`) first" in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
+from inference.management import database
 from inference.models import ApiKey, Tenant, Tier
 
 
@@ -21,12 +22,17 @@ class Command(BaseCommand):
         )
 
     def handle(self, *args: Any, **options: Any) -> None:  # noqa: ARG002 - Django's signature
-        """Make the key. Raises CommandError for a tenant or tier that does not exist."""
-        _check("tenant", {options["tenant"]}, set(Tenant.objects.values_list("name", flat=True)))
-        _check("tier", set(options["tier"]), set(Tier.objects.values_list("name", flat=True)))
-        row, key = ApiKey.objects.create_key(name=options["name"], tenant_id=options["tenant"])
-        row.tiers.set(options["tier"])  # type: ignore[attr-defined]
-        self.stdout.write(key)
+        """Make the key. Raises CommandError for a tenant or tier that does not exist, or without a database."""
+        with database.explained():
+            self.stdout.write(_new_key(options))
+
+
+def _new_key(options: dict[str, Any]) -> str:
+    _check("tenant", {options["tenant"]}, set(Tenant.objects.values_list("name", flat=True)))
+    _check("tier", set(options["tier"]), set(Tier.objects.values_list("name", flat=True)))
+    row, key = ApiKey.objects.create_key(name=options["name"], tenant_id=options["tenant"])
+    row.tiers.set(options["tier"])  # type: ignore[attr-defined]
+    return str(key)
 
 
 def _check(what: str, asked: set[str], known: set[str]) -> None:

@@ -8,6 +8,7 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from inference import snapshot
+from inference.management import database
 from inference.models import ServedModel
 from inference.states import EngineKind
 from project.celery import app
@@ -49,7 +50,8 @@ class Command(BaseCommand):
     def handle(self, **options: Any) -> None:
         """Run until told to stop; the exit status says whether that was the end of a sound worker."""
         try:
-            config = _config(options)
+            with database.explained():
+                config = _config(options)
         except ConfigError as error:
             raise CommandError(str(error)) from error
         # It writes a line per message; the execution's own line says more.
