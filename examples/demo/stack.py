@@ -41,7 +41,7 @@ class Access:
 @contextmanager
 def running(state_dir: Path, *, engine: str, console: Console) -> Iterator[Access]:
     """Run the stack for the length of a `with`. Raises StackFailed with the end of its log."""
-    state_dir.mkdir(parents=True, exist_ok=True)
+    _make(state_dir)
     log, ready_file = state_dir / "up.log", state_dir / "ready.json"
     ready_file.unlink(missing_ok=True)  # one of a stack that was killed would be taken for this one's
     _prepare(state_dir)
@@ -54,6 +54,13 @@ def running(state_dir: Path, *, engine: str, console: Console) -> Iterator[Acces
     finally:
         console.print("Stopping the stack …")
         _stop(process)
+
+
+def _make(state_dir: Path) -> None:
+    try:
+        state_dir.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StackFailed(f"the folder {state_dir} cannot be made: {error.strerror}") from error
 
 
 def _prepare(state_dir: Path) -> None:

@@ -7,6 +7,7 @@ import logging
 import os
 import signal
 import subprocess
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -29,7 +30,7 @@ def run(options: Options) -> None:
     for chatty in ("circus", "httpx"):
         logging.getLogger(chatty).setLevel(logging.WARNING)
     os.umask(0o077)  # prompts, answers and logins are the owner's only, in whatever file a part puts them
-    options.state_dir.mkdir(parents=True, exist_ok=True)
+    _make_folders(options)
     with _alone(options):
         _forget_ready_file(options)
         config = stack_config.build(options, credentials.load(options.state_dir))
@@ -40,6 +41,19 @@ def run(options: Options) -> None:
             asyncio.run(_run(prepared, env))
         finally:
             _forget_ready_file(options)
+
+
+def _make_folders(options: Options) -> None:
+    """Raise StackError for a folder that cannot be made or written: better now than when all parts run."""
+    folders = {"--state": options.state_dir}
+    if options.ready_file is not None:
+        folders["--ready-file"] = options.ready_file.parent
+    for option, folder in folders.items():
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            tempfile.TemporaryFile(dir=folder).close()
+        except OSError as error:
+            raise StackError(f"{option}: nothing can be written in {folder}: {error.strerror or error}") from error
 
 
 @contextmanager
