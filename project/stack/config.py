@@ -2,7 +2,7 @@
 
 import os
 import socket
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -10,7 +10,7 @@ from typing import Final
 from inference.states import EngineKind
 from project.stack import ports
 from project.stack.credentials import Credentials
-from workers import engine_url
+from workers import devices, engine_url
 
 AS_ROOT: Final = "ignore:You're running the worker with superuser privileges"
 """Celery's warning is of messages that run code as root; ours are JSON, and no worker accepts anything else."""
@@ -28,7 +28,8 @@ class Options:
     host: str
     port: int
     state_dir: Path
-    workers: int
+    devices: tuple[str, ...]
+    """One for each engine worker; without a meaning where the engine is external."""
     ready_file: Path | None
     engine_url: str = ""
     """Of an external engine; its key is in the environment."""
@@ -58,7 +59,7 @@ class StackConfig:
     @property
     def worker_names(self) -> list[str]:
         """Celery node names of the engine workers."""
-        return [f"worker-{i}@{socket.gethostname()}" for i in range(1, self.options.workers + 1)]
+        return [f"worker-{i}@{socket.gethostname()}" for i in range(1, len(self.options.devices) + 1)]
 
 
 def _reachable(host: str) -> str:
@@ -67,10 +68,29 @@ def _reachable(host: str) -> str:
     return f"[{host}]" if ":" in host else host
 
 
+def devices_of_workers(named: Sequence[str], count: int | None) -> tuple[str, ...]:
+    """One device for each worker: those named, or the CPU `count` times, once by default.
+
+    Raises StackError where name and number disagree, or two engines would share a GPU.
+    """
+    if not named:
+        return (devices.CPU,) * (1 if count is None else count)
+    if count not in {None, len(named)}:
+        raise StackError(
+            f"--workers {count} and --device {' --device '.join(named)} do not agree: leave out --workers"
+        )
+    gpus = [gpu.strip() for name in named if name != devices.CPU for gpu in name.split(",")]
+    if twice := sorted({gpu for gpu in gpus if gpus.count(gpu) > 1}):
+        raise StackError(f"--device: {twice[0]} is named twice, but an engine takes all memory of its GPU")
+    return tuple(named)
+
+
 def build(options: Options, credentials: Credentials, environ: Mapping[str, str] = os.environ) -> StackConfig:
     """Settle the ports. Raises StackError if the web port is taken, or an external engine has no URL."""
     if options.engine is EngineKind.EXTERNAL:
         _check_url(options.engine_url)
+        if set(options.devices) - {devices.CPU}:
+            raise StackError("--device: an external engine has none of ours, leave it out")
     if not ports.is_free(options.host, options.port):
         raise StackError(
             f"port {options.port} on {options.host} is taken: stop what listens there, or choose another (--port)"

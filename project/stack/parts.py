@@ -71,12 +71,13 @@ def _web(config: StackConfig) -> Part:
 
 
 def _workers(config: StackConfig) -> list[Part]:
-    return [_worker(config, name) for name in config.worker_names]
+    pairs = zip(config.worker_names, config.options.devices, strict=True)
+    return [_worker(config, name, device) for name, device in pairs]
 
 
-def _worker(config: StackConfig, name: str) -> Part:
+def _worker(config: StackConfig, name: str, device: str) -> Part:
     options = config.options
-    where = ("--engine-url", options.engine_url) if options.engine is EngineKind.EXTERNAL else ("--device", "cpu")
+    where = ("--engine-url", options.engine_url) if options.engine is EngineKind.EXTERNAL else ("--device", device)
     command = manage("worker", "--engine", options.engine.value, *where, "--name", name)
     return Part(name.partition("@")[0], command, Stage.WORKERS, settings.DRAIN_SECONDS + STOP_MARGIN_SECONDS)
 

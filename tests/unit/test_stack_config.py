@@ -18,7 +18,7 @@ from project.stack.parts import Stage
 
 
 def make_options(state_dir: Path, **overrides: object) -> Options:
-    values = {"engine": EngineKind.SIM, "host": "127.0.0.1", "workers": 2, "ready_file": None}
+    values = {"engine": EngineKind.SIM, "host": "127.0.0.1", "devices": ("cpu", "cpu"), "ready_file": None}
     return Options(**{"port": ports.any_free("127.0.0.1"), "state_dir": state_dir, **values, **overrides})  # type: ignore[arg-type]
 
 

@@ -14,7 +14,7 @@ from project.stack.output import Output
 from project.stack.readiness import Readiness
 from project.stack.supervisor import Supervisor
 
-OPTIONS = {"engine": EngineKind.SIM, "host": "127.0.0.1", "workers": 0, "ready_file": None}
+OPTIONS = {"engine": EngineKind.SIM, "host": "127.0.0.1", "devices": (), "ready_file": None}
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """`manage.py up`: all of Sluice on this machine, in one terminal."""
 
+from argparse import ArgumentTypeError
 from pathlib import Path
 from typing import Any
 
@@ -7,8 +8,10 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from inference.states import EngineKind
+from project.stack import config as stack_config
 from project.stack import runner
 from project.stack.config import Options, StackError
+from workers import devices
 
 
 class Command(BaseCommand):
@@ -25,11 +28,9 @@ class Command(BaseCommand):
         """Declare the options."""
         parser.add_argument(
             "--engine",
-            type=EngineKind,
-            choices=list(EngineKind),
-            default=EngineKind(settings.ENGINE_KIND),
-            metavar="{vllm,sim,external}",
-            help="vllm: the model on the CPU; sim: an engine's timing only; external: at a URL (%(default)s)",
+            choices=[kind.value for kind in EngineKind],
+            default=settings.ENGINE_KIND,
+            help="vllm: the model itself; sim: an engine's timing only; external: at a URL (%(default)s)",
         )
         parser.add_argument(
             "--engine-url",
@@ -46,7 +47,17 @@ class Command(BaseCommand):
             metavar="DIR",
             help="folder for the database, Valkey's data, logs and logins (%(default)s)",
         )
-        parser.add_argument("--workers", type=_count, default=1, metavar="N", help="engine workers (%(default)s)")
+        parser.add_argument(
+            "--device",
+            dest="devices",
+            action="append",
+            type=_device,
+            default=[],
+            help="one engine worker's: cpu, or a GPU as in 0, or several as in 0,1; again for another worker",
+        )
+        parser.add_argument(
+            "--workers", type=_count, metavar="N", help="engine workers, on the CPU if no --device is given (1)"
+        )
         parser.add_argument(
             "--ready-file",
             type=Path,
@@ -67,11 +78,11 @@ class Command(BaseCommand):
 def _options(options: dict[str, Any]) -> Options:
     ready_file: Path | None = options["ready_file"]
     return Options(
-        engine=options["engine"],
+        engine=EngineKind(options["engine"]),
         host=options["host"],
         port=options["port"],
         state_dir=options["state"].resolve(),
-        workers=options["workers"],
+        devices=stack_config.devices_of_workers(options["devices"], options["workers"]),
         ready_file=ready_file.resolve() if ready_file else None,
         engine_url=options["engine_url"],
     )
@@ -86,7 +97,14 @@ def _count(text: str) -> int:
 
 
 def _between(text: str, low: int, high: int) -> int:
-    number = int(text)
-    if not low <= number <= high:
-        raise ValueError(f"{number} is not between {low} and {high}")
-    return number
+    if not (text.isdecimal() and low <= int(text) <= high):
+        raise ArgumentTypeError(f"{text!r} is not a whole number from {low} to {high}")
+    return int(text)
+
+
+def _device(text: str) -> str:
+    try:
+        devices.parse(text)
+    except ValueError as error:
+        raise ArgumentTypeError(str(error)) from error
+    return text
