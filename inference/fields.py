@@ -32,16 +32,19 @@ INTEGERS: Final[Mapping[str, tuple[int, int]]] = {
 def wrong(path: str, rule: str, value: object) -> InvalidRequest:
     """Return the error: `path` breaks `rule` with `value`, of which only the beginning is told."""
     path = show_path(path)
-    return InvalidRequest(f"{path} {rule}, not {show(value)}", param=path)
+    found = "but it is missing or null" if value is None else f"not {show(value)}"
+    return InvalidRequest(f"{path} {rule}, {found}", param=path)
 
 
 def show(value: object) -> str:
     """Return the value for a message, cut: never a whole prompt."""
     if isinstance(value, list | dict):
         return kind(value)
-    if isinstance(value, int) and not isinstance(value, bool) and value.bit_length() > 256:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int) and value.bit_length() > 256:
         return "a number of more than 77 digits"  # Python refuses to print very long ones
-    shown = "nothing" if value is None else repr(value[:_SHOWN] if isinstance(value, str) else value)
+    shown = repr(value[:_SHOWN] if isinstance(value, str) else value)
     is_cut = len(shown) > _SHOWN or (isinstance(value, str) and len(value) > _SHOWN)
     return f"{shown[:_SHOWN]}…" if is_cut else shown
 

@@ -11,6 +11,7 @@ from inference.states import Endpoint
 ROLES: Final = frozenset({"system", "developer", "user", "assistant", "tool", "function"})
 MAX_MESSAGES: Final = 10_000
 MAX_OUTPUT_TOKENS: Final = 2**31 - 1
+MAX_TOKEN_ID: Final = 2**31 - 1
 COMPLETION_DEFAULT_TOKENS: Final = 16
 """What a completion without `max_tokens` gets, from OpenAI and from vLLM."""
 
@@ -84,9 +85,12 @@ def clean_prompt(prompt: object) -> str | list[int]:
         prompt = prompt[0]
     if isinstance(prompt, str) and prompt:
         return prompt
-    if isinstance(prompt, list) and prompt and all(fields.is_integer(t) and 0 <= t < 2**31 for t in prompt):
-        return prompt
-    raise fields.wrong("prompt", "must be a non-empty string or list of token ids", prompt)
+    if not isinstance(prompt, list) or not prompt:
+        raise fields.wrong("prompt", "must be a non-empty string or list of token ids", prompt)
+    for i, token_id in enumerate(prompt):
+        if not fields.is_integer(token_id) or not 0 <= token_id <= MAX_TOKEN_ID:
+            raise fields.wrong(f"prompt[{i}]", f"must be a token id from 0 to {MAX_TOKEN_ID}", token_id)
+    return prompt
 
 
 def _refuse(body: Mapping[str, Any]) -> None:

@@ -48,17 +48,17 @@ def test_a_body_that_is_no_object_is_refused(body: Any) -> None:
 @pytest.mark.parametrize(
     ("fields", "param", "said"),
     [
-        ({"model": None}, "model", "nothing"),
+        ({"model": None}, "model", "missing"),
         ({"model": ""}, "model", "''"),
         ({"model": 7}, "model", "7"),
-        ({"messages": None}, "messages", "nothing"),
+        ({"messages": None}, "messages", "missing"),
         ({"messages": []}, "messages", "a list of 0"),
         ({"messages": "Hi"}, "messages", "'Hi'"),
         ({"messages": [1]}, "messages[0]", "1"),
-        ({"messages": [{"content": "Hi"}]}, "messages[0].role", "nothing"),
+        ({"messages": [{"content": "Hi"}]}, "messages[0].role", "missing"),
         ({"messages": [{"role": "robot", "content": "Hi"}]}, "messages[0].role", "'robot'"),
         ({"messages": [{"role": [], "content": "Hi"}]}, "messages[0].role", "a list of 0"),
-        ({"messages": [{"role": "user"}]}, "messages[0].content", "nothing"),
+        ({"messages": [{"role": "user"}]}, "messages[0].content", "missing"),
         ({"messages": [{"role": "user", "content": 5}]}, "messages[0].content", "5"),
         ({"messages": [{"role": "user", "content": []}]}, "messages[0].content", "a list of 0"),
         ({"messages": [{"role": "user", "content": ["x"]}]}, "messages[0].content[0]", "'x'"),
@@ -70,24 +70,24 @@ def test_a_body_that_is_no_object_is_refused(body: Any) -> None:
         (
             {"messages": [{"role": "user", "content": [{"type": "text"}]}]},
             "messages[0].content[0].text",
-            "nothing",
+            "missing",
         ),
         (
             {"messages": [{"role": "assistant", "tool_calls": [{"id": "x"}]}]},
             "messages[0].tool_calls[0].function",
-            "nothing",
+            "missing",
         ),
         ({"max_tokens": 0}, "max_tokens", "0"),
         ({"max_tokens": -1}, "max_tokens", "-1"),
         ({"max_tokens": "10"}, "max_tokens", "'10'"),
-        ({"max_tokens": True}, "max_tokens", "True"),
+        ({"max_tokens": True}, "max_tokens", "not true"),
         ({"max_tokens": 1.5}, "max_tokens", "1.5"),
         ({"max_tokens": 10**18}, "max_tokens", "1000000000000000000"),
         ({"max_tokens": 10**30}, "max_tokens", "1000000000000000000000000000000"),
         ({"max_tokens": 10**5000}, "max_tokens", "more than 77 digits"),
         ({"max_completion_tokens": 0}, "max_completion_tokens", "0"),
         ({"n": 2}, "n", "2"),
-        ({"n": True}, "n", "True"),
+        ({"n": True}, "n", "not true"),
         ({"n": [1]}, "n", "a list of 1"),
         ({"best_of": 3}, "best_of", "3"),
         ({"temperature": 2.5}, "temperature", "2.5"),
@@ -122,10 +122,30 @@ def test_a_bad_field_is_named_with_its_value(fields: dict[str, Any], param: str,
     assert error.status == 400
 
 
-@pytest.mark.parametrize(
-    "prompt", [None, "", [], 5, True, {}, [True], [""], [[]], [-1], [2**31], [1, "a"], [[1, -1]], [None]], ids=str
-)
+@pytest.mark.parametrize("prompt", [None, "", [], 5, True, {}, [""], [[]]], ids=str)
 def test_a_prompt_must_be_text_or_token_ids(prompt: Any) -> None:
+    assert refusal(COMPLETIONS, make_completion(prompt)).param == "prompt"
+
+
+@pytest.mark.parametrize(
+    ("prompt", "place", "said"),
+    [
+        ([7, -1], 1, "-1"),
+        ([2**31], 0, "2147483648"),
+        ([1, "a"], 1, "'a'"),
+        ([[1, -1]], 1, "-1"),
+        ([1, True], 1, "true"),
+    ],
+    ids=str,
+)
+def test_a_bad_token_id_is_named_with_its_place_and_the_limits(prompt: Any, place: int, said: str) -> None:
+    error = refusal(COMPLETIONS, make_completion(prompt))
+    assert error.param == f"prompt[{place}]"
+    assert error.message == f"prompt[{place}] must be a token id from 0 to 2147483647, not {said}"
+
+
+@pytest.mark.parametrize("prompt", [[True], [None]], ids=str)
+def test_a_list_of_one_that_is_neither_is_refused(prompt: Any) -> None:
     assert refusal(COMPLETIONS, make_completion(prompt)).param == "prompt"
 
 
