@@ -1,9 +1,10 @@
 """What the native API reads and writes as JSON."""
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
 
 import orjson
+from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.urls import reverse
 from django.utils import timezone
@@ -12,9 +13,13 @@ from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 from rest_framework.request import Request
 
-from inference.models import Job, JobEvent
+from inference import fields
+from inference.models import Job, JobEvent, ServedModel, Tier
 from inference.selectors import WorkerRow
 from inference.states import Endpoint, JobStatus
+
+MAX_PAGE: Final = 500
+"""Most jobs on one page of a list."""
 
 
 @extend_schema_field(OpenApiTypes.OBJECT)
@@ -24,8 +29,15 @@ class ObjectField(serializers.Field[Any, Any, Any, Any]):
     def to_internal_value(self, data: object) -> Mapping[str, Any]:
         """Refuse what is not an object."""
         if not isinstance(data, dict):
-            raise serializers.ValidationError(f"must be a JSON object, got {type(data).__name__}")
+            raise serializers.ValidationError(f"must be a JSON object, got {fields.kind(data)}")
         return data
+
+
+def _refuse_unknown(data: Any, known: Iterable[str], *, what: str) -> None:
+    unknown = sorted(set(data) - set(known)) if isinstance(data, dict) else []
+    if unknown:
+        message = f"unknown {what}; the {what}s are {', '.join(known)}"
+        raise serializers.ValidationError({unknown[0][:64]: [message]})
 
 
 class SubmissionSerializer(serializers.Serializer[Any]):
@@ -37,10 +49,7 @@ class SubmissionSerializer(serializers.Serializer[Any]):
 
     def to_internal_value(self, data: Any) -> Any:
         """Refuse fields that do not exist: a misspelt tier must not be the default one."""
-        unknown = sorted(set(data) - set(self.fields)) if isinstance(data, dict) else []
-        if unknown:
-            known = ", ".join(self.fields)
-            raise serializers.ValidationError({unknown[0][:64]: [f"unknown field; the fields are {known}"]})
+        _refuse_unknown(data, self.fields, what="field")
         return super().to_internal_value(data)
 
 
@@ -139,6 +148,38 @@ class JobFilterSerializer(serializers.Serializer[Any]):
     status = serializers.ChoiceField(choices=[s.value for s in JobStatus], required=False)
     tier = serializers.CharField(required=False, source="tier_id")
     model = serializers.CharField(required=False, source="model_id")
+
+    def validate_tier(self, name: str) -> str:
+        """Refuse a tier that does not exist: it would look like one without jobs."""
+        return _existing(Tier.objects.all(), name)
+
+    def validate_model(self, name: str) -> str:
+        """Refuse a model that was never served."""
+        return _existing(ServedModel.objects.all(), name)
+
+
+class JobListSerializer(JobFilterSerializer):
+    """Every parameter of a list of jobs."""
+
+    limit = serializers.IntegerField(required=False, min_value=1, max_value=MAX_PAGE)
+    cursor = serializers.CharField(required=False)
+
+    def to_internal_value(self, data: Any) -> Any:
+        """Refuse parameters that do not exist: a misspelt filter must not be none."""
+        _refuse_unknown(data, self.fields, what="parameter")
+        return super().to_internal_value(data)
+
+    @property
+    def filters(self) -> dict[str, Any]:
+        """What was asked for, as the model's lookups."""
+        return {name: value for name, value in self.validated_data.items() if name not in {"limit", "cursor"}}
+
+
+def _existing(rows: QuerySet[Any], name: str) -> str:
+    names = sorted(rows.values_list("pk", flat=True))
+    if name not in names:
+        raise serializers.ValidationError(f"must be one of {', '.join(names)}, not {fields.show(name)}")
+    return name
 
 
 class QueueSerializer(serializers.Serializer[Any]):

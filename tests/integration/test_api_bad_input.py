@@ -207,18 +207,29 @@ def test_a_bad_submission_is_refused_whole(api: Api, sluice: Broker, body: Any, 
 
 
 @pytest.mark.parametrize(
-    ("query", "status"),
+    ("query", "name"),
     [
-        ("status=gone", 400),
-        ("cursor=gone", 404),
-        ("cursor=cD1nb25l", 404),  # "p=gone": a place, but no job's
-        ("status=queued&tier=%00", 400),
-        ("limit=-1", 200),
-        ("%ff=1", 200),
+        ("status=gone", "status"),
+        ("status=queued&tier=%00", "tier"),
+        ("tier=gold", "tier"),
+        ("model=gpt-9", "model"),
+        ("limit=-1", "limit"),
+        ("limit=0", "limit"),
+        ("limit=abc", "limit"),
+        ("limit=501", "limit"),
+        ("stauts=queued", "stauts"),
+        ("%ff=1", ""),
     ],
 )
-def test_a_bad_filter_is_the_callers_fault(api: Api, query: str, status: int) -> None:
-    assert api.get(f"/api/v1/jobs/?{query}").status_code == status
+def test_a_bad_filter_is_refused_by_name(api: Api, query: str, name: str) -> None:
+    response = api.get(f"/api/v1/jobs/?{query}")
+    assert response.status_code == 400
+    assert response.json()["error"]["message"].startswith(name)
+
+
+@pytest.mark.parametrize("cursor", ["gone", "cD1nb25l"])  # "p=gone": a place, but no job's
+def test_a_cursor_that_leads_nowhere_is_not_found(api: Api, cursor: str) -> None:
+    assert api.get(f"/api/v1/jobs/?cursor={cursor}").status_code == 404
 
 
 def test_a_host_that_cannot_stand_in_a_link_is_the_callers_fault(api: Api) -> None:

@@ -203,5 +203,9 @@ def test_a_reader_that_leaves_does_not_cancel_the_job(api: Api, hand: Hand) -> N
 
 @pytest.mark.parametrize("after", ["soon", "-1", "1-2-3", "9" * 30, "9" * 20, "253402300800000-0"])
 def test_an_id_that_is_none_is_refused(api: Api, after: str) -> None:
-    response = api.get(f"/api/v1/jobs/{submit(api)}/events/", params={"after": after})
-    assert (response.status_code, response.json()["error"]["param"]) == (400, "after")
+    path = f"/api/v1/jobs/{submit(api)}/events/"
+    by_query, by_header = api.get(path, params={"after": after}), api.get(path, headers={"Last-Event-ID": after})
+    for name, response in {"after": by_query, "Last-Event-ID": by_header}.items():
+        error = response.json()["error"]
+        assert (response.status_code, error["param"]) == (400, name)
+        assert error["message"].startswith(name)

@@ -93,7 +93,6 @@ def test_a_list_is_narrowed_by_status_tier_and_model(api: Api) -> None:
         "status=cancelled": [standard],
         "status=queued&tier=standard": [],
         f"model={factories.MODEL}": [standard, bulk],
-        "model=other": [],
     }
     for query, jobs in found.items():
         shown = api.get(f"{JOBS}?{query}").json()["results"]

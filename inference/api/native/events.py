@@ -10,7 +10,7 @@ from typing import Any, Final
 import orjson
 from django.http.response import HttpResponseBase
 
-from inference import errors, results, selectors
+from inference import errors, fields, results, selectors
 from inference.api import authentication, executor, sse
 from inference.api.handler import ApiRequest
 from inference.broker.types import CHUNK, END, INTERRUPTED, Event
@@ -95,9 +95,13 @@ def _time(event_id: str) -> datetime:
 
 
 def _after(request: ApiRequest) -> str:
-    after = request.headers.get("Last-Event-ID") or request.GET.get("after") or results.START
+    last_seen = request.headers.get("Last-Event-ID")
+    name, after = (
+        ("Last-Event-ID", last_seen) if last_seen else ("after", request.GET.get("after") or results.START)
+    )
     if not EVENT_ID.fullmatch(after):
-        raise errors.InvalidRequest("Last-Event-ID: must be the id of an event, as 1700000000000-0", param="after")
+        message = f"{name} must be the id of an event, as 1700000000000-0, not {fields.show(after)}"
+        raise errors.InvalidRequest(message, param=name)
     return after
 
 

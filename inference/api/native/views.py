@@ -29,7 +29,7 @@ class NewestFirst(CursorPagination):
     ordering = "-id"
     page_size = 50
     page_size_query_param = "limit"
-    max_page_size = 500
+    max_page_size = serializers.MAX_PAGE
 
     def paginate_queryset(
         self, queryset: QuerySet[Any] | Sequence[Any], request: Request, view: APIView | None = None
@@ -49,10 +49,10 @@ class Jobs(GenericAPIView[Job]):
 
     def get_queryset(self) -> QuerySet[Job]:
         """Return the caller's jobs, narrowed as asked; without the long texts."""
-        filters = serializers.JobFilterSerializer(data=self.request.query_params)
-        filters.is_valid(raise_exception=True)
+        asked = serializers.JobListSerializer(data=self.request.query_params)
+        asked.is_valid(raise_exception=True)
         mine = selectors.jobs_for(_caller(self.request).tenant)
-        return mine.filter(**filters.validated_data).defer("request", "result")
+        return mine.filter(**asked.filters).defer("request", "result")
 
     @extend_schema(operation_id="jobs_list", parameters=[serializers.JobFilterSerializer])
     def get(self, request: Request) -> Response:  # noqa: ARG002 - DRF's signature
