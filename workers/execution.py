@@ -75,12 +75,8 @@ class Surroundings:
 class Execution:
     """One claim. `run` it once; `abort` it from the same event loop at any time."""
 
-    def __init__(
-        self, claimed: Claimed, around: Surroundings, *, on_free: Callable[[], None] = lambda: None
-    ) -> None:
-        """`on_free` is called when the engine is done with it: the next job need not wait for the books."""
+    def __init__(self, claimed: Claimed, around: Surroundings) -> None:
         self.claimed = claimed
-        self._on_free = on_free
         self._token = claimed.token
         self._around = around
         self._abort: Abort | None = None
@@ -144,7 +140,6 @@ class Execution:
             return self._completed or _ENDS[self._abort]  # the fence decides what a result is still worth
         finally:
             self._call = None
-            self._on_free()
 
     async def _call_engine(self, work: lifecycle.Work) -> Outcome:
         tier = self._around.limits().tiers.get(work.tier)

@@ -29,7 +29,7 @@ class Load:
 
     sequences: int = 0
     kv_tokens: int = 0
-    """Prompt, expected output and margin of every job from its claim until the engine is done with it."""
+    """Prompt, expected output and margin of every job from its claim to its acknowledgement."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ def fits_ever(kv_tokens: int, capacity: Capacity) -> bool:
 
 
 class InFlight:
-    """The jobs that a worker took and that its engine is not done with. Not locked: its owner sees to that."""
+    """The jobs that a worker took and has not acknowledged. Not locked: its owner sees to that."""
 
     def __init__(self) -> None:
         self._tokens: dict[Hashable, int] = {}

@@ -171,7 +171,7 @@ class EngineHost:
 
     def _begin(self, claimed: Claimed, on_done: OnDone) -> None:
         assert self._around is not None  # noqa: S101 (`start` made it)
-        execution = Execution(claimed, self._around, on_free=lambda: self._free(claimed.token))
+        execution = Execution(claimed, self._around)
         self._executions[claimed.token] = execution
         task = self._loop.create_task(self._run(execution, on_done), name=claimed.token.tag)
         task.add_done_callback(_surface)
@@ -187,14 +187,10 @@ class EngineHost:
             SETTLER.abandon(token)
         finally:
             del self._executions[token]
+            with self._lock:
+                self._in_flight.remove(token)
             on_done(outcome, time.monotonic() - began)
-            self._free(token)
-
-    def _free(self, token: Token) -> None:
-        """Give its room back: the next claim and start overlap with its last commit and acknowledgement."""
-        with self._lock:
-            self._in_flight.remove(token)
-        self._on_credit()
+            self._on_credit()
 
     def _abort(self, token: Token, why: Abort) -> None:
         if execution := self._executions.get(token):
