@@ -8,69 +8,119 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
-        ('inference', '0002_seed_defaults'),
+        ("inference", "0002_seed_defaults"),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 
     operations = [
         migrations.AlterField(
-            model_name='queuecap',
-            name='max_jobs',
-            field=models.PositiveIntegerField(help_text='Most jobs that may wait; others get 429. 0 closes it.'),
+            model_name="queuecap",
+            name="max_jobs",
+            field=models.PositiveIntegerField(help_text="Most jobs that may wait; others get 429. 0 closes it."),
         ),
         migrations.AlterField(
-            model_name='servedmodel',
-            name='decode_tokens_per_second',
-            field=models.FloatField(default=25, help_text="Of one sequence's output, for estimates.", validators=[django.core.validators.MinValueValidator(0.001)]),
+            model_name="servedmodel",
+            name="decode_tokens_per_second",
+            field=models.FloatField(
+                default=25,
+                help_text="Of one sequence's output, for estimates.",
+                validators=[django.core.validators.MinValueValidator(0.001)],
+            ),
         ),
         migrations.AlterField(
-            model_name='servedmodel',
-            name='enabled',
-            field=models.BooleanField(default=True, help_text='Requests for a disabled model are answered 404.'),
+            model_name="servedmodel",
+            name="enabled",
+            field=models.BooleanField(default=True, help_text="Requests for a disabled model are answered 404."),
         ),
         migrations.AlterField(
-            model_name='servedmodel',
-            name='prefill_tokens_per_second',
-            field=models.FloatField(default=4000, help_text='Of the prompt, for estimates.', validators=[django.core.validators.MinValueValidator(0.001)]),
+            model_name="servedmodel",
+            name="prefill_tokens_per_second",
+            field=models.FloatField(
+                default=4000,
+                help_text="Of the prompt, for estimates.",
+                validators=[django.core.validators.MinValueValidator(0.001)],
+            ),
         ),
         migrations.AlterField(
-            model_name='servedmodel',
-            name='warmup_prompt',
-            field=models.CharField(default='What is the capital of France?', help_text='Asked of a fresh engine before it gets work.', max_length=512),
+            model_name="servedmodel",
+            name="warmup_prompt",
+            field=models.CharField(
+                default="What is the capital of France?",
+                help_text="Asked of a fresh engine before it gets work.",
+                max_length=512,
+            ),
         ),
         migrations.AlterField(
-            model_name='tenant',
-            name='weight',
-            field=models.FloatField(default=1, help_text='Share of service against other tenants.', validators=[django.core.validators.MinValueValidator(0.001)]),
+            model_name="tenant",
+            name="weight",
+            field=models.FloatField(
+                default=1,
+                help_text="Share of service against other tenants.",
+                validators=[django.core.validators.MinValueValidator(0.001)],
+            ),
         ),
         migrations.AlterField(
-            model_name='tier',
-            name='run_timeout_seconds',
-            field=models.FloatField(default=600, help_text='A job that runs longer is failed.', validators=[django.core.validators.MinValueValidator(0.1)]),
+            model_name="tier",
+            name="run_timeout_seconds",
+            field=models.FloatField(
+                default=600,
+                help_text="A job that runs longer is failed.",
+                validators=[django.core.validators.MinValueValidator(0.1)],
+            ),
         ),
         migrations.AlterField(
-            model_name='tier',
-            name='service_tiers',
-            field=models.JSONField(blank=True, default=list, help_text='OpenAI service_tier values that pick this tier, as ["flex"]; each value picks one tier.', validators=[inference.models.list_of_strings]),
+            model_name="tier",
+            name="service_tiers",
+            field=models.JSONField(
+                blank=True,
+                default=list,
+                help_text='OpenAI service_tier values that pick this tier, as ["flex"]; each value picks one tier.',
+                validators=[inference.models.list_of_strings],
+            ),
         ),
         migrations.AlterField(
-            model_name='tier',
-            name='start_deadline_seconds',
-            field=models.FloatField(default=300, help_text='A job not started by then is expired.', validators=[django.core.validators.MinValueValidator(0.1)]),
+            model_name="tier",
+            name="start_deadline_seconds",
+            field=models.FloatField(
+                default=300,
+                help_text="A job not started by then is expired.",
+                validators=[django.core.validators.MinValueValidator(0.1)],
+            ),
         ),
         migrations.AlterField(
-            model_name='tier',
-            name='sync_start_deadline_seconds',
-            field=models.FloatField(default=300, help_text='The same for a synchronous call, whose client waits.', validators=[django.core.validators.MinValueValidator(0.1)]),
+            model_name="tier",
+            name="sync_start_deadline_seconds",
+            field=models.FloatField(
+                default=300,
+                help_text="The same for a synchronous call, whose client waits.",
+                validators=[django.core.validators.MinValueValidator(0.1)],
+            ),
         ),
         migrations.CreateModel(
-            name='Membership',
+            name="Membership",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('tenant', models.ForeignKey(help_text='Whose jobs the user submits and sees. Staff without one: the default tenant.', on_delete=django.db.models.deletion.PROTECT, related_name='memberships', to='inference.tenant')),
-                ('user', models.OneToOneField(on_delete=django.db.models.deletion.CASCADE, related_name='membership', to=settings.AUTH_USER_MODEL)),
+                (
+                    "id",
+                    models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID"),
+                ),
+                (
+                    "tenant",
+                    models.ForeignKey(
+                        help_text="Whose jobs the user submits and sees. Staff without one: the default tenant.",
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="memberships",
+                        to="inference.tenant",
+                    ),
+                ),
+                (
+                    "user",
+                    models.OneToOneField(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="membership",
+                        to=settings.AUTH_USER_MODEL,
+                    ),
+                ),
             ],
         ),
     ]
