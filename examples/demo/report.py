@@ -53,7 +53,7 @@ def _jobs_table(calls: list[Call], jobs: Mapping[str, dict[str, Any]]) -> Table:
     table = _table("Jobs (seconds)", ["job", "tier", "class", "in", "out"], [])
     for heading in ("queued", "first token", "total"):
         table.add_column(heading, justify="right", no_wrap=True)
-    # The only column that wraps, so that a long error or a narrow terminal costs no other its room.
+    # The only column that gives way, so that a long error or a narrow terminal costs no other its room.
     table.add_column("start of the answer", max_width=ANSWER_CHARACTERS)
     for call in calls:
         job = jobs.get(call.job_id, {})
@@ -62,9 +62,16 @@ def _jobs_table(calls: list[Call], jobs: Mapping[str, dict[str, Any]]) -> Table:
             *(call.prompt.name, job.get("tier", ""), job.get("length", "")),
             *(str(job.get(name, "")) for name in ("prompt_tokens", "output_tokens")),
             *(*numbers, _seconds(call.total_seconds)),
-            Text(_one_line(call.error) or _start(call), style="red" if call.error else ""),
+            _last_column(call),
         )
     return table
+
+
+def _last_column(call: Call) -> Text:
+    """An error wraps, to be read to its end; the start of an answer is cut to one line."""
+    if call.error:
+        return Text(_one_line(call.error), style="red")
+    return Text(_start(call), no_wrap=True, overflow="ellipsis")
 
 
 def _queues_table(jobs: Mapping[str, dict[str, Any]]) -> Table:

@@ -101,3 +101,10 @@ def test_a_long_error_leaves_tier_class_and_times_their_room(width: int) -> None
     assert [
         word for word in ("realtime-chat-01", "medium", "30.50", "31.25", "first token") if word not in shown
     ] == []
+
+
+def test_an_answer_takes_one_line_of_the_table() -> None:
+    answered = Call(Prompt(name="haiku", path="", body={}), job_id="id", text="word " * 50)
+    console = Console(width=90, record=True, file=io.StringIO())
+    console.print(report._jobs_table([answered], {}))
+    assert sum("word" in line for line in console.export_text().splitlines()) == 1
