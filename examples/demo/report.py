@@ -68,7 +68,7 @@ def _jobs_table(calls: list[Call], jobs: Mapping[str, dict[str, Any]]) -> Table:
 
 
 def _last_column(call: Call) -> Text:
-    """An error wraps, to be read to its end; the start of an answer is cut to one line."""
+    """Show an error whole, over several lines if need be, and of an answer what fits on one."""
     if call.error:
         return Text(_one_line(call.error), style="red")
     return Text(_start(call), no_wrap=True, overflow="ellipsis")
