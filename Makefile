@@ -37,8 +37,14 @@ demo: setup ## Start the stack on real vLLM, send it real prompts over all tiers
 	@exec $(BIN)/python -m examples.demo $(ARGS)
 
 test: setup system-packages check ## All checks, then all tests on SQLite and on PostgreSQL, real vLLM included (ARGS="-k name" for some)
-	$(BIN)/pytest --database sqlite $(ARGS)
-	$(BIN)/pytest --database postgresql $(ARGS)
+	@mkdir -p artifacts
+	@# Side by side: the tests mostly wait for processes, and one run leaves half of two cores idle.
+	@echo "test | on PostgreSQL too, meanwhile; its report follows (artifacts/postgresql.log)"
+	@$(BIN)/pytest --database postgresql $(ARGS) >artifacts/postgresql.log 2>&1 & other=$$!; \
+		$(BIN)/pytest --database sqlite $(ARGS); sqlite=$$?; \
+		wait $$other; postgresql=$$?; \
+		cat artifacts/postgresql.log; \
+		exit $$((sqlite | postgresql))
 
 bench: setup ## Measure against baselines and write bench/results.md (ONLY="B1 B2" for some rows)
 	@exec $(BIN)/python -m bench $(ONLY)
