@@ -23,6 +23,8 @@ from workers.settlement import SETTLER
 
 QUEUE = f"{factories.MODEL}.standard.short"
 FLUSH_SECONDS = 5.0
+NO_POLL_SECONDS = 60
+"""Waiting for the bell ends by the bell alone: the poll that backs it up comes too late for any test."""
 
 
 Connect = Callable[[], Any]
@@ -201,11 +203,10 @@ def test_no_more_is_claimed_than_the_credit_and_the_rest_when_it_grows(ours: Bro
 def test_what_is_published_while_it_waits_arrives_at_once(ours: Broker, connect: Connect) -> None:
     inbox = Inbox(connect(), QUEUE)
     Room(inbox, 8)
+    inbox.channel.brpop_timeout = NO_POLL_SECONDS
     inbox.hear()
     publish_jobs(ours, 1)
-    began = time.monotonic()
     inbox.hear_until(lambda: len(inbox.messages) == 1)
-    assert time.monotonic() - began < 0.5  # the poll that backs the bell up takes a second
 
 
 def test_credit_that_grows_ends_the_wait_for_the_bell_where_a_job_did_not_fit(
@@ -213,13 +214,12 @@ def test_credit_that_grows_ends_the_wait_for_the_bell_where_a_job_did_not_fit(
 ) -> None:
     publish_jobs(ours, 1)
     inbox = Inbox(connect(), QUEUE)
+    inbox.channel.brpop_timeout = NO_POLL_SECONDS
     room = Room(inbox, 8, kv_tokens=50)
     assert inbox.hear() == []
     room.kv_tokens = 100
-    began = time.monotonic()
     inbox.channel.credit_changed()
     inbox.hear_until(lambda: len(inbox.messages) == 1)
-    assert time.monotonic() - began < 0.5
 
 
 def test_claims_whose_reply_nobody_read_go_back_when_the_channel_closes(ours: Broker, connect: Connect) -> None:

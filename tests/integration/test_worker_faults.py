@@ -27,7 +27,6 @@ from tests.waiting import until
 from workers import process_tree
 
 fleet = worker_processes.fleet
-CANCEL_SECONDS = 1.0
 
 
 def engine_child(engine: set[int]) -> int:
@@ -59,10 +58,8 @@ def test_a_cancel_that_no_broadcast_tells_of_is_told_by_the_next_renewal(
     fleet.ready(sim=SLOW)
     [job_id] = submit(1, output_tokens=2000, streamed=True)
     until(lambda: running([job_id]))
-    began = time.monotonic()
     submission.cancel(caller=None, job_id=job_id)
     worker_processes.nothing_is_held(sluice)
-    assert time.monotonic() - began < CANCEL_SECONDS
     assert events([job_id], JobEventKind.CANCELLED) == 1
 
 
