@@ -96,6 +96,8 @@ class _Stack:
         self._supervisor = Supervisor(all_parts, env=env, output=self._output)
         self._readiness = Readiness(config, self._supervisor)
         self._stop = asyncio.Event()
+        self._written: dict[str, object] = {}
+        """What the ready file says."""
 
     async def run(self) -> None:
         self._catch_signals()
@@ -142,11 +144,13 @@ class _Stack:
             if await self._readiness.missing():
                 await self._wait_until_ready()
                 self._output.say("all parts are ready again")
-                self._write_ready_file()
+            self._write_ready_file()  # in any case: a part may be back before anybody missed it
 
     def _write_ready_file(self) -> None:
-        if self._config.options.ready_file is not None:
-            summary.write(self._config.options.ready_file, self._config, self._supervisor)
+        path, document = self._config.options.ready_file, summary.document(self._config, self._supervisor)
+        if path is not None and document != self._written:
+            summary.write(path, document)
+            self._written = document
 
     async def _start_parts(self) -> None:
         """Valkey first, if it is ours."""

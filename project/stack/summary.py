@@ -45,7 +45,7 @@ def document(config: StackConfig, supervisor: Supervisor) -> dict[str, object]:
     }
 
 
-def write(path: Path, config: StackConfig, supervisor: Supervisor) -> None:
+def write(path: Path, document: dict[str, object]) -> None:
     """Write the document to the ready file, mode 600, all or nothing."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    credentials.write_private(path, json.dumps(document(config, supervisor), indent=2))
+    credentials.write_private(path, json.dumps(document, indent=2))

@@ -154,7 +154,10 @@ def _answers(stack: Stack) -> bool:
 
 
 def test_nothing_is_lost_when_valkey_dies(own_stack: Stack) -> None:
-    os.kill(own_stack.pid("valkey"), signal.SIGKILL)
+    old = own_stack.pid("valkey")
+    os.kill(old, signal.SIGKILL)
+    # It is back in no time, before anybody missed it: the ready file must name the new one all the same.
+    until(lambda: own_stack.pid("valkey") != old, seconds=20, what="the ready file names the new process")
     with own_stack.client() as client:
         model = client.get("/v1/models").json()["data"][0]["id"]
         body = {"model": model, "messages": [{"role": "user", "content": "Hello"}], "max_tokens": 4}
