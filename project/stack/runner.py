@@ -11,7 +11,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Final
+from typing import Any, Final
 
 from project.stack import config as stack_config
 from project.stack import credentials, parts, readiness, summary, valkey
@@ -96,7 +96,7 @@ class _Stack:
         self._supervisor = Supervisor(all_parts, env=env, output=self._output)
         self._readiness = Readiness(config, self._supervisor)
         self._stop = asyncio.Event()
-        self._written: dict[str, object] = {}
+        self._written: dict[str, Any] = {}
         """What the ready file says."""
 
     async def run(self) -> None:
@@ -148,7 +148,9 @@ class _Stack:
 
     def _write_ready_file(self) -> None:
         path, document = self._config.options.ready_file, summary.document(self._config, self._supervisor)
-        if path is not None and document != self._written:
+        # A part that has just died has no process: its successor will be named.
+        is_whole = set(document["pids"]) == set(self._supervisor.lives)
+        if path is not None and is_whole and document != self._written:
             summary.write(path, document)
             self._written = document
 

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 from project.stack import credentials
 from project.stack.config import StackConfig
@@ -27,7 +28,7 @@ Logins are kept in {config.options.state_dir / credentials.FILE_NAME}. Ctrl-C st
 """
 
 
-def document(config: StackConfig, supervisor: Supervisor) -> dict[str, object]:
+def document(config: StackConfig, supervisor: Supervisor) -> dict[str, Any]:
     """Return the same for a program."""
     secret = config.credentials
     return {
@@ -45,7 +46,7 @@ def document(config: StackConfig, supervisor: Supervisor) -> dict[str, object]:
     }
 
 
-def write(path: Path, document: dict[str, object]) -> None:
+def write(path: Path, document: dict[str, Any]) -> None:
     """Write the document to the ready file, mode 600, all or nothing."""
     path.parent.mkdir(parents=True, exist_ok=True)
     credentials.write_private(path, json.dumps(document, indent=2))
