@@ -1,10 +1,14 @@
 """Which TCP ports the stack may use."""
 
+import random
 import socket
 from typing import Final
 
 FLOWER_OFFSET: Final = 555
 """Flower listens this far above the web port (8000 → 8555): stacks on neighbouring ports do not meet."""
+
+QUIET_PORTS: Final = range(20_000, 32_000)
+"""Below 32,768, from where Linux takes ports for outgoing connections, and above what is usually served."""
 
 
 def is_free(host: str, port: int) -> bool:
@@ -20,11 +24,10 @@ def is_free(host: str, port: int) -> bool:
 
 
 def any_free(host: str) -> int:
-    """Return a port that was free a moment ago."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    with socket.socket(family, socket.SOCK_STREAM) as probe:
-        probe.bind((host, 0))
-        return int(probe.getsockname()[1])
+    """Return a port that was free a moment ago, where the kernel takes none for outgoing connections meanwhile."""
+    candidates = list(QUIET_PORTS)
+    random.SystemRandom().shuffle(candidates)  # two runs of seeded tests must not meet
+    return next(port for port in candidates if is_free(host, port))
 
 
 def for_flower(host: str, web_port: int) -> int:
