@@ -41,6 +41,11 @@ class Credit:
     margin_tokens: int = 0
     """Counted on top of each job's own tokens."""
 
+    @property
+    def is_spent(self) -> bool:
+        """Whether asking for a job makes no sense."""
+        return self.sequences < 1 or self.kv_tokens < 1
+
 
 NONE: Final = Credit(0, 0)
 

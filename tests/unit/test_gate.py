@@ -9,7 +9,7 @@ CAPACITY = gate.Capacity(sequences=8, kv_tokens=1000, margin_tokens=10, largest_
 
 
 def test_a_shut_gate_gives_nothing() -> None:
-    assert gate.credit(CAPACITY, gate.Load(), is_open=False) == gate.NONE
+    assert gate.credit(CAPACITY, gate.Load(), is_open=False).is_spent
 
 
 def test_what_is_in_flight_is_not_offered_again() -> None:
@@ -18,11 +18,11 @@ def test_what_is_in_flight_is_not_offered_again() -> None:
 
 
 def test_all_sequences_taken_leave_no_sequence() -> None:
-    assert gate.credit(CAPACITY, gate.Load(8, 100), is_open=True).kv_tokens == 0
+    assert gate.credit(CAPACITY, gate.Load(8, 100), is_open=True).sequences == 0
 
 
 def test_a_full_cache_spends_the_credit_though_sequences_are_free() -> None:
-    assert gate.credit(CAPACITY, gate.Load(2, 1000), is_open=True).kv_tokens == 0
+    assert gate.credit(CAPACITY, gate.Load(2, 1000), is_open=True).is_spent
 
 
 def test_an_idle_engine_offers_itself_to_the_largest_job_so_that_one_it_can_never_hold_is_failed() -> None:
