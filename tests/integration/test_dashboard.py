@@ -18,6 +18,7 @@ from django.urls import reverse
 
 from inference import broker as broker_module
 from inference import control, selectors, submission
+from inference.api import executor
 from inference.broker import Broker
 from inference.models import Job, Membership, QueueCap
 from tests import factories
@@ -295,11 +296,10 @@ def test_nobody_follows_without_a_session_or_another_tenants_job(api: Api, ada: 
 
 def test_an_open_stream_holds_no_thread(api: Api, ada: httpx.Client, hand: Hand) -> None:
     path = f"/dashboard/streams/{submitted(api)}/"
+    threads = threading.active_count()
     with ExitStack() as streams:
-        for _ in range(16):  # every thread of the pool has worked by then
-            streams.enter_context(ada.stream("GET", path))
-        threads = threading.active_count()
-        for _ in range(40):
+        for _ in range(5 * executor.THREADS):
             streams.enter_context(ada.stream("GET", path))
 
-        assert threading.active_count() <= threads
+        # The pool makes its threads when it likes, but no more than these.
+        assert threading.active_count() <= threads + executor.THREADS
