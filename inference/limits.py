@@ -27,6 +27,17 @@ class TierLimits:
     """A job running longer fails with `run_timeout`."""
     service_tiers: tuple[str, ...]
     """OpenAI's `service_tier` values that pick this tier."""
+    max_attempts: int = 3
+    """A job whose worker died this often fails."""
+    uses_reserve: bool = False
+    """May take what each worker reserves."""
+    max_share: float = 1.0
+    """Of a worker's room while tiers with a share of 1 have work, or had some lately."""
+    max_in_flight: int | None = None
+    """Most running jobs per model over all workers (fails closed: they wait); None is unbounded."""
+    gather_jobs: int = 0
+    """A busy worker leaves fewer waiting jobs than this alone for `gather_seconds`; 0 turns it off."""
+    gather_seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +47,8 @@ class LengthLimits:
     name: str
     max_prompt_tokens: int | None
     """Longest prompt in tokens, inclusive; None is unbounded."""
+    max_in_flight: int | None = None
+    """Most running jobs per model over all workers (fails closed: they wait); None is unbounded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +79,29 @@ class ModelLimits:
     warmup_prompt: str
     warmup_answer: str
     """The greedy answer to the warm-up prompt must contain this; empty accepts any answer."""
+    max_in_flight: int | None = None
+    """Most running jobs over all workers (fails closed: they wait); None is unbounded."""
+    reserve_share: float = 0.05
+    """Of a worker's slots and KV tokens, for tiers that use the reserve."""
     estimates_tokens: bool = False
     """Its files are not here, so prompt tokens are guessed from bytes (see `inference.tokens`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueueLimits:
+    """What an admin set for one queue alone."""
+
+    max_jobs: int | None = None
+    """Most waiting jobs (fails closed: 429); None is the default cap."""
+    max_in_flight: int | None = None
+    """Most running jobs over all workers (fails closed: they wait); None is unbounded."""
+    is_paused: bool = False
+    """Nothing is claimed; jobs are still admitted."""
+    is_draining: bool = False
+    """Nothing is admitted; what waits is worked off."""
+
+
+NO_QUEUE_LIMITS: Final = QueueLimits()
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,14 +112,19 @@ class Limits:
     lengths: dict[str, LengthLimits] = field(default_factory=dict)
     models: dict[str, ModelLimits] = field(default_factory=dict)
     """Enabled models only."""
-    queue_caps: dict[str, int] = field(default_factory=dict)
-    """Most waiting jobs by queue name; a queue without a row has `default_queue_cap`."""
+    queue_limits: dict[str, QueueLimits] = field(default_factory=dict)
+    """By queue name; a queue without a row has none of its own."""
     default_queue_cap: int = 10_000
     default_tier: str = "standard"
 
     def queue_cap(self, queue: str) -> int:
         """Most waiting jobs `queue` takes (fails closed: 429)."""
-        return self.queue_caps.get(queue, self.default_queue_cap)
+        cap = self.of_queue(queue).max_jobs
+        return self.default_queue_cap if cap is None else cap
+
+    def of_queue(self, queue: str) -> QueueLimits:
+        """Return what is set for `queue` alone."""
+        return self.queue_limits.get(queue, NO_QUEUE_LIMITS)
 
     def queues(self) -> list[str]:
         """Every queue's name, in a stable order."""

@@ -5,7 +5,7 @@ from typing import ClassVar
 import uuid_utils.compat
 from django.conf import settings
 from django.core.exceptions import ValidationError
-from django.core.validators import MinValueValidator, RegexValidator
+from django.core.validators import MaxValueValidator, MinValueValidator, RegexValidator
 from django.db import models
 from django.utils import timezone
 from rest_framework_api_key.models import AbstractAPIKey, BaseAPIKeyManager
@@ -63,6 +63,33 @@ class Tier(models.Model):
     run_timeout_seconds = models.FloatField(
         default=600, validators=[MinValueValidator(0.1)], help_text="A job that runs longer is failed."
     )
+    max_attempts = models.PositiveSmallIntegerField(
+        default=3,
+        validators=[MinValueValidator(1)],
+        help_text="A job whose worker died this often is failed; it can be retried by hand.",
+    )
+    uses_reserve = models.BooleanField(
+        default=False, help_text="May take the slots and KV tokens that each worker reserves (see the model)."
+    )
+    max_share = models.FloatField(
+        default=1,
+        validators=[MinValueValidator(0.01), MaxValueValidator(1)],
+        help_text="Of a worker's slots and KV tokens, while tiers with a share of 1 have work or had some in the "
+        "last 10 s; at least one slot. 1: no such bound.",
+    )
+    max_in_flight = models.PositiveIntegerField(
+        null=True,
+        blank=True,
+        help_text="Most jobs that may run at once, per model, over all workers; empty for no bound.",
+    )
+    gather_jobs = models.PositiveIntegerField(
+        default=0,
+        help_text="A worker with other work waits until this many jobs wait here, or for the gather time; "
+        "0: it never waits.",
+    )
+    gather_seconds = models.FloatField(
+        default=0, validators=[MinValueValidator(0)], help_text="Longest such wait of the oldest job; 0: none."
+    )
     service_tiers = models.JSONField(
         default=list,
         blank=True,
@@ -83,6 +110,12 @@ class LengthClass(models.Model):
     name = models.CharField(max_length=32, primary_key=True, validators=[slug])
     max_prompt_tokens = models.PositiveIntegerField(
         null=True, blank=True, unique=True, help_text="Longest prompt, inclusive; empty for no bound."
+    )
+
+    max_in_flight = models.PositiveIntegerField(
+        null=True,
+        blank=True,
+        help_text="Most jobs that may run at once, per model, over all workers; empty for no bound.",
     )
 
     class Meta:
@@ -135,6 +168,15 @@ class ServedModel(models.Model):
         validators=[MinValueValidator(0.001)],
         help_text="Of one sequence's output, for estimates.",
     )
+    max_in_flight = models.PositiveIntegerField(
+        null=True, blank=True, help_text="Most jobs that may run at once over all workers; empty for no bound."
+    )
+    reserve_share = models.FloatField(
+        default=0.05,
+        validators=[MinValueValidator(0), MaxValueValidator(0.5)],
+        help_text="Of each worker's slots and KV tokens, for tiers that use the reserve only; "
+        "at least one slot from 8 slots up, none below.",
+    )
     warmup_prompt = models.CharField(
         max_length=512,
         default="What is the capital of France?",
@@ -159,16 +201,27 @@ class ServedModel(models.Model):
         return self.name
 
 
-class QueueCap(models.Model):
-    """An admin's cap on the jobs waiting in one queue."""
+class QueueLimit(models.Model):
+    """What an admin sets for one queue alone."""
 
     queue = models.CharField(
         max_length=192, primary_key=True, validators=[queue_name], help_text="<model>.<tier>.<length>"
     )
-    max_jobs = models.PositiveIntegerField(help_text="Most jobs that may wait; others get 429. 0 closes it.")
+    max_jobs = models.PositiveIntegerField(
+        null=True,
+        blank=True,
+        help_text="Most jobs that may wait; others get 429. 0 closes it; empty for the default.",
+    )
+    max_in_flight = models.PositiveIntegerField(
+        null=True, blank=True, help_text="Most jobs that may run at once over all workers; empty for no bound."
+    )
+    is_paused = models.BooleanField("paused", default=False, help_text="Nothing is claimed; jobs are still taken.")
+    is_draining = models.BooleanField(
+        "draining", default=False, help_text="No more jobs are taken; those that wait are worked off."
+    )
 
     def __str__(self) -> str:
-        return f"{self.queue} ≤ {self.max_jobs}"
+        return self.queue
 
 
 class Tenant(models.Model):

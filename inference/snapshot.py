@@ -10,7 +10,7 @@ from typing import Final
 from django.db import Error, connection
 
 from inference import models
-from inference.limits import LengthLimits, Limits, ModelLimits, TierLimits
+from inference.limits import LengthLimits, Limits, ModelLimits, QueueLimits, TierLimits
 
 logger = logging.getLogger(__name__)
 
@@ -67,9 +67,9 @@ def read() -> Limits:
         tiers = {t.name: _tier(t) for t in models.Tier.objects.all()}
         return Limits(
             tiers=tiers,
-            lengths={c.name: LengthLimits(c.name, c.max_prompt_tokens) for c in models.LengthClass.objects.all()},
+            lengths={c.name: _length(c) for c in models.LengthClass.objects.all()},
             models={m.name: _model(m) for m in models.ServedModel.objects.filter(enabled=True)},
-            queue_caps=dict(models.QueueCap.objects.values_list("queue", "max_jobs")),
+            queue_limits={q.queue: _queue(q) for q in models.QueueLimit.objects.all()},
             default_tier=_default_tier(tiers),
         )
 
@@ -103,7 +103,21 @@ def _tier(row: models.Tier) -> TierLimits:
         sync_start_deadline_seconds=row.sync_start_deadline_seconds,
         run_timeout_seconds=row.run_timeout_seconds,
         service_tiers=tuple(row.service_tiers),
+        max_attempts=row.max_attempts,
+        uses_reserve=row.uses_reserve,
+        max_share=row.max_share,
+        max_in_flight=row.max_in_flight,
+        gather_jobs=row.gather_jobs,
+        gather_seconds=row.gather_seconds,
     )
+
+
+def _length(row: models.LengthClass) -> LengthLimits:
+    return LengthLimits(row.name, row.max_prompt_tokens, row.max_in_flight)
+
+
+def _queue(row: models.QueueLimit) -> QueueLimits:
+    return QueueLimits(row.max_jobs, row.max_in_flight, row.is_paused, row.is_draining)
 
 
 def _model(row: models.ServedModel) -> ModelLimits:
@@ -124,5 +138,7 @@ def _model(row: models.ServedModel) -> ModelLimits:
         decode_tokens_per_second=row.decode_tokens_per_second,
         warmup_prompt=row.warmup_prompt,
         warmup_answer=row.warmup_answer,
+        max_in_flight=row.max_in_flight,
+        reserve_share=row.reserve_share,
         estimates_tokens=row.estimates_tokens,
     )

@@ -13,7 +13,7 @@ from inference.admin import backlog
 from inference.admin.backlog import WithBacklog
 from inference.admin.readonly import KeptName
 from inference.admin.warnings import WarnsAfterSave
-from inference.models import LengthClass, QueueCap, ServedModel, Tier
+from inference.models import LengthClass, QueueLimit, ServedModel, Tier
 from inference.templatetags import shown
 
 
@@ -64,7 +64,14 @@ class TierAdmin(WithBacklog, WarnsAfterSave, KeptName, admin.ModelAdmin):
     )
     fieldsets = (
         (None, {"fields": ("name", "position", "service_tiers")}),
-        ("Who goes first", {"fields": ("weight", "engine_priority")}),
+        ("Who goes first", {"fields": ("weight", "engine_priority", "uses_reserve")}),
+        (
+            "How much runs at once",
+            {
+                "description": "Live at once.",
+                "fields": ("max_share", "max_in_flight", "gather_jobs", "gather_seconds", "max_attempts"),
+            },
+        ),
         (
             "Times, in seconds",
             {
@@ -140,6 +147,7 @@ class ServedModelAdmin(WithBacklog, WarnsAfterSave, KeptName, admin.ModelAdmin):
                 "fields": (
                     *("kv_margin_tokens", "default_output_tokens"),
                     *("prefill_tokens_per_second", "decode_tokens_per_second"),
+                    *("max_in_flight", "reserve_share"),
                 ),
             },
         ),
@@ -163,11 +171,11 @@ class ServedModelAdmin(WithBacklog, WarnsAfterSave, KeptName, admin.ModelAdmin):
         return f"{totals.ready_workers} of {totals.workers}"
 
 
-class QueueCapForm(forms.ModelForm):
-    """A cap on a queue that exists."""
+class QueueLimitForm(forms.ModelForm):
+    """Limits of a queue that exists."""
 
     def clean_queue(self) -> str:
-        """Refuse the name of no queue: the cap would hold nothing back."""
+        """Refuse the name of no queue: it would hold nothing back."""
         queue: str = self.cleaned_data["queue"]
         names = snapshot.read().queues()
         if queue not in names:
@@ -175,11 +183,11 @@ class QueueCapForm(forms.ModelForm):
         return queue
 
 
-@admin.register(QueueCap)
-class QueueCapAdmin(WithBacklog, KeptName, admin.ModelAdmin):
-    """Caps of single queues."""
+@admin.register(QueueLimit)
+class QueueLimitAdmin(WithBacklog, KeptName, admin.ModelAdmin):
+    """Limits of single queues."""
 
-    form = QueueCapForm
+    form = QueueLimitForm
     queues_by = "queue"
-    list_display = ("queue", "max_jobs", *backlog.COLUMNS)
+    list_display = ("queue", "max_jobs", "max_in_flight", "is_paused", "is_draining", *backlog.COLUMNS)
     search_fields = ("queue",)

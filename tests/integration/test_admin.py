@@ -15,7 +15,7 @@ from django.utils import timezone
 
 from inference import control, lifecycle, publication, snapshot
 from inference.broker import Broker, BrokerAway, Credit
-from inference.models import ApiKey, Job, LengthClass, QueueCap, ServedModel, Tenant, Tier
+from inference.models import ApiKey, Job, LengthClass, QueueLimit, ServedModel, Tenant, Tier
 from tests import factories
 
 MODELS = list(apps.get_app_config("inference").get_models())
@@ -160,7 +160,7 @@ def test_a_wrong_value_is_refused_with_advice(
 
 
 def test_a_cap_on_what_is_no_queue_is_refused(page: Client) -> None:
-    shown = page.post(url(QueueCap, "add"), {"queue": "standard", "max_jobs": 1}).content.decode()
+    shown = page.post(url(QueueLimit, "add"), {"queue": "standard", "max_jobs": 1}).content.decode()
 
     assert "There is no queue standard. There are: smollm2-135m-instruct.realtime.short, " in shown
 
@@ -200,10 +200,10 @@ def test_the_name_of_a_row_cannot_be_changed_into_another_row(page: Client) -> N
     assert Tier.objects.get(name="bulk").weight == 2
 
 
-@pytest.mark.parametrize("model", [Tier, LengthClass, ServedModel, QueueCap])
+@pytest.mark.parametrize("model", [Tier, LengthClass, ServedModel, QueueLimit])
 def test_lists_of_limits_show_the_backlog_as_it_is(page: Client, model: type[Model]) -> None:
     job = factories.make_job(created_at=timezone.now() - timedelta(seconds=700))
-    QueueCap.objects.create(queue=job.queue, max_jobs=5)
+    QueueLimit.objects.create(queue=job.queue, max_jobs=5)
     publication.publish([publication.entry_of(job, tenant_weight=1.0)])
     shown = page.get(url(model, "changelist")).content.decode()
 
@@ -211,7 +211,7 @@ def test_lists_of_limits_show_the_backlog_as_it_is(page: Client, model: type[Mod
     assert '<td class="field-backlog">12 min</td>' in shown
 
 
-@pytest.mark.parametrize("model", [Tier, LengthClass, ServedModel, QueueCap])
+@pytest.mark.parametrize("model", [Tier, LengthClass, ServedModel, QueueLimit])
 def test_lists_of_limits_open_without_redis(
     page: Client, model: type[Model], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import openai
 import pytest
 
-from inference.models import ApiKey, Job, QueueCap
+from inference.models import ApiKey, Job, QueueLimit
 from tests import factories, waiting
 from tests.integration.api_server import Api
 
@@ -103,7 +103,7 @@ def test_too_long_a_prompt_is_a_bad_request_that_names_the_limit(sdk: openai.Ope
 
 
 def test_a_full_queue_is_a_rate_limit_error_that_says_when_to_come_back(sdk: openai.OpenAI) -> None:
-    QueueCap.objects.create(queue=f"{factories.MODEL}.standard.short", max_jobs=0)
+    QueueLimit.objects.create(queue=f"{factories.MODEL}.standard.short", max_jobs=0)
     with pytest.raises(openai.RateLimitError) as caught:
         sdk.chat.completions.create(model=factories.MODEL, messages=HELLO)
     assert int(caught.value.response.headers["retry-after"]) >= 1

@@ -20,7 +20,7 @@ from inference import broker as broker_module
 from inference import control, selectors, submission
 from inference.api import executor
 from inference.broker import Broker
-from inference.models import Job, Membership, QueueCap
+from inference.models import Job, Membership, QueueLimit
 from tests import factories
 from tests.integration.api_server import Api, Hand
 
@@ -167,7 +167,7 @@ def test_bad_input_is_said_at_its_field(member: Client, fields: dict[str, str], 
 
 
 def test_a_full_queue_is_said_with_when_to_come_back(member: Client) -> None:
-    QueueCap.objects.create(queue=QUEUE, max_jobs=0)
+    QueueLimit.objects.create(queue=QUEUE, max_jobs=0)
     answer = member.post(SUBMIT, form(), headers=HTMX)
 
     assert answer.status_code == 429

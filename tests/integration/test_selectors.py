@@ -8,7 +8,7 @@ from django.utils import timezone
 
 from inference import errors, publication, selectors
 from inference.broker import Broker, Credit
-from inference.models import QueueCap
+from inference.models import QueueLimit
 from tests import factories
 
 QUEUE = f"{factories.MODEL}.standard.short"
@@ -25,7 +25,7 @@ def test_every_queue_is_listed_though_nothing_waits(sluice: Broker) -> None:
 
 
 def test_backlog_is_what_waits_and_its_age_is_the_oldests(sluice: Broker) -> None:
-    QueueCap.objects.create(queue=QUEUE, max_jobs=5)
+    QueueLimit.objects.create(queue=QUEUE, max_jobs=5)
     old = timezone.now() - timedelta(seconds=60)
     jobs = [factories.make_job(created_at=old), factories.make_job(), factories.make_job()]
     publication.publish([publication.entry_of(job, tenant_weight=1.0) for job in jobs])

@@ -24,6 +24,8 @@ def test_the_seeded_limits_are_those_of_the_design(db: None) -> None:
         ("medium", 2048),
         ("long", None),
     ]
+    assert [t.name for t in limits.tiers.values() if t.uses_reserve] == ["realtime"]
+    assert [t.max_share for t in limits.tiers.values()] == [1, 1, 0.9]
     assert limits.default_tier == "standard"
     assert limits.models["smollm2-135m-instruct"].max_model_len == 8192
 
@@ -67,7 +69,7 @@ def test_without_a_good_read_ever_the_error_comes_out(db: None, monkeypatch: pyt
 
 def test_disabled_models_and_explicit_caps_are_seen(db: None) -> None:
     models.ServedModel.objects.create(name="off", source="off", enabled=False)
-    models.QueueCap.objects.create(queue="a.b.c", max_jobs=0)
+    models.QueueLimit.objects.create(queue="a.b.c", max_jobs=0)
     limits = snapshot.limits()
 
     assert "off" not in limits.models

@@ -12,7 +12,7 @@ from django.db import OperationalError, connection
 from inference import broker as broker_module
 from inference import control, errors, lifecycle, snapshot, submission
 from inference.broker import Broker
-from inference.models import Job, JobEvent, QueueCap, ServedModel, Tier
+from inference.models import Job, JobEvent, QueueLimit, ServedModel, Tier
 from inference.states import Endpoint, JobStatus
 from tests import factories, tokenizers_for_tests
 
@@ -158,7 +158,7 @@ def test_a_model_without_files_is_unavailable_not_a_crash(sluice: Broker, models
 
 
 def test_a_full_queue_refuses_with_limit_current_value_and_time(sluice: Broker) -> None:
-    QueueCap.objects.create(queue=QUEUE, max_jobs=2)
+    QueueLimit.objects.create(queue=QUEUE, max_jobs=2)
     submit()
     submit()
     with pytest.raises(errors.Rejected) as caught:
@@ -170,7 +170,7 @@ def test_a_full_queue_refuses_with_limit_current_value_and_time(sluice: Broker) 
 
 
 def test_a_cap_that_an_admin_raises_holds_at_once(sluice: Broker) -> None:
-    cap = QueueCap.objects.create(queue=QUEUE, max_jobs=0)
+    cap = QueueLimit.objects.create(queue=QUEUE, max_jobs=0)
     with pytest.raises(errors.Rejected):
         submit()
     cap.max_jobs = 1
@@ -200,7 +200,7 @@ def test_of_many_a_bad_one_is_named_and_none_is_accepted(sluice: Broker) -> None
 
 
 def test_of_many_none_is_accepted_if_one_of_their_queues_is_full(sluice: Broker) -> None:
-    QueueCap.objects.create(queue=LONG_QUEUE, max_jobs=0)
+    QueueLimit.objects.create(queue=LONG_QUEUE, max_jobs=0)
     items = [factories.make_submission(body=factories.make_chat("word " * n)) for n in (1, 3000)]
     with pytest.raises(errors.Rejected):
         submission.submit_many(caller=factories.make_caller(), items=items)
@@ -217,7 +217,7 @@ def test_a_bulk_is_bounded(sluice: Broker, count: int) -> None:
 
 
 def test_callers_at_once_never_overshoot_the_cap(sluice: Broker) -> None:
-    QueueCap.objects.create(queue=QUEUE, max_jobs=10)
+    QueueLimit.objects.create(queue=QUEUE, max_jobs=10)
     snapshot.limits()
     together, outcomes = threading.Barrier(8), []
 
