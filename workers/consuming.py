@@ -6,7 +6,7 @@ from typing import Any, Final
 from celery import bootsteps
 from celery.worker import state
 
-from inference.broker.types import Credit
+from inference.guards import Credit, TierTerms
 from workers import gate
 from workers.pool import EnginePool
 from workers.terms import MAX_PULL
@@ -35,9 +35,9 @@ class EngineTerms:
         """Whether work may wait that did not fit."""
         return self._pool.host.is_hungry(gate.Credit(offered.sequences, offered.kv_tokens, offered.margin_tokens))
 
-    def tier_weights(self) -> Mapping[str, float]:
-        """Return the weights as the tables were a second ago."""
-        return {name: tier.weight for name, tier in self._pool.registrar.limits.tiers.items()}
+    def tiers(self) -> Mapping[str, TierTerms]:
+        """Return the terms as the tables were a second ago."""
+        return {name: TierTerms(tier.weight) for name, tier in self._pool.registrar.limits.tiers.items()}
 
 
 class Consuming(bootsteps.StartStopStep):

@@ -100,7 +100,7 @@ class Settler:
         return batch
 
     def _settle(self, batch: list[_Asked]) -> list[bool]:
-        acks = [(asked.token, asked.status) for asked in batch if asked.token and asked.status is not None]
+        acks = [(asked.token, asked.status, None) for asked in batch if asked.token and asked.status is not None]
         return self._connect().ack_many(acks) if acks else [batch[0].verb()]
 
     def _insist(self, batch: list[_Asked]) -> list[bool]:

@@ -5,7 +5,7 @@ import socket
 from collections.abc import Mapping
 from typing import Any, Final, Protocol
 
-from inference.broker.types import Credit
+from inference.guards import Credit, TierTerms
 
 MAX_PULL: Final = 64
 """Most jobs in one claim: a long script holds every other client of Redis up."""
@@ -26,8 +26,8 @@ class Terms(Protocol):
     def is_hungry(self, offered: Credit) -> bool:
         """Whether work may wait that did not fit `offered`: then more credit is worth asking again at once."""
 
-    def tier_weights(self) -> Mapping[str, float]:
-        """Return each tier's share of service."""
+    def tiers(self) -> Mapping[str, TierTerms]:
+        """Return on what terms each tier is claimed."""
 
 
 class PrefetchTerms:
@@ -48,6 +48,6 @@ class PrefetchTerms:
         """Say no: every task fits."""
         return False
 
-    def tier_weights(self) -> Mapping[str, float]:
+    def tiers(self) -> Mapping[str, TierTerms]:
         """Return none: no tiers."""
         return {}

@@ -21,7 +21,8 @@ from kombu.utils import json
 from redis.exceptions import NoScriptError, RedisError, ResponseError
 
 from inference import broker, routing
-from inference.broker.types import Claimed, Credit, Token
+from inference.broker.types import Claimed, Claims, Token
+from inference.guards import Credit
 from workers import envelope
 from workers.held import HELD
 from workers.settlement import SETTLER, TASK_DONE
@@ -154,7 +155,7 @@ class Channel(stock.Channel):  # type: ignore[misc]
             limit=MAX_PULL,
             worker=self.terms.worker,
             lease_seconds=settings.LEASE_SECONDS,
-            tier_weights=self.terms.tier_weights(),
+            tiers=self.terms.tiers(),
         )
 
     def _send(self, asked: Asked, *command: Any) -> None:
@@ -174,30 +175,30 @@ class Channel(stock.Channel):  # type: ignore[misc]
         if self._asked is Asked.NOTHING:
             return bool(super()._brpop_read(**options))
         claims = self._read_reply()
-        for claimed in claims:
+        for claimed in claims.jobs:
             self._deliver(claimed)
-        if not claims:
+        if not claims.jobs:
             raise Empty
         return True
 
-    def _read_reply(self) -> list[Claimed]:
+    def _read_reply(self) -> Claims:
         asked, self._asked = self._asked, Asked.NOTHING
         connection = self.client.connection
         try:
             reply = self.client.parse_response(connection, "EVALSHA" if asked is Asked.CLAIM else "BLPOP")
         except NoScriptError:
             broker.get_broker().load_claim()
-            return []
+            return Claims([])
         except ResponseError as error:
             self._pause(error)
-            return []
+            return Claims([])
         except self.connection_errors:
             connection.disconnect()
             raise
         finally:
             self._in_poll = None
-        claims = broker.Broker.parse_claim(reply) if asked is Asked.CLAIM else []
-        self._is_drained = asked is Asked.CLAIM and not claims
+        claims = broker.Broker.parse_claim(reply) if asked is Asked.CLAIM else Claims([])
+        self._is_drained = asked is Asked.CLAIM and not claims.jobs
         return claims
 
     def _pause(self, error: Exception) -> None:
@@ -223,7 +224,7 @@ class Channel(stock.Channel):  # type: ignore[misc]
         """Close; claims whose reply was still to come go back to their queues."""
         if self._in_poll and self._asked is Asked.CLAIM:
             try:
-                for claimed in self._read_reply():
+                for claimed in self._read_reply().jobs:
                     SETTLER.release(claimed.token, event=False)
             except self.connection_errors:
                 logger.warning("claims were lost: their leases run out", extra={"action": "claims_lost"})
@@ -257,14 +258,14 @@ class Channel(stock.Channel):  # type: ignore[misc]
         return dropped
 
     def _claim_tasks(self, queue: str) -> list[Claimed]:
-        return broker.get_broker().claim(
-            [queue],
+        request = broker.ClaimRequest(
+            queues=(queue,),
             credit=Credit(MAX_PULL, UNBOUNDED),
             limit=MAX_PULL,
             worker=self.terms.worker,
             lease_seconds=settings.LEASE_SECONDS,
-            tier_weights={},
         )
+        return broker.get_broker().claim(request).jobs
 
 
 class Transport(stock.Transport):  # type: ignore[misc]

@@ -19,7 +19,7 @@ from inference.broker.types import (
     INTERRUPTED,
     Admission,
     Claimed,
-    Credit,
+    Claims,
     DueLease,
     Entry,
     Event,
@@ -28,6 +28,7 @@ from inference.broker.types import (
     Token,
     Told,
 )
+from inference.guards import Cap, Credit, Load, Room, TierTerms
 
 __all__ = [
     "CHUNK",
@@ -37,14 +38,19 @@ __all__ = [
     "AsyncBroker",
     "Broker",
     "BrokerAway",
+    "Cap",
     "ClaimRequest",
     "Claimed",
+    "Claims",
     "Credit",
     "DueLease",
     "Entry",
     "Event",
+    "Load",
     "QueueStats",
     "Renewal",
+    "Room",
+    "TierTerms",
     "Token",
     "Told",
     "connect",

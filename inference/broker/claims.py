@@ -2,7 +2,7 @@
 
 import functools
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
@@ -10,7 +10,8 @@ import uuid_utils.compat
 
 from inference import routing
 from inference.broker import scripts
-from inference.broker.types import Claimed, Credit, Token
+from inference.broker.types import Claimed, Claims, Token
+from inference.guards import NO_LOAD, NO_TERMS, Cap, Credit, Load, TierTerms
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,11 +19,18 @@ class Request:
     """One claim; see `Broker.claim`."""
 
     queues: tuple[str, ...]
+    """Of one model, and plain ones."""
     credit: Credit
     limit: int
     worker: str
     lease_seconds: float
-    tier_weights: Mapping[str, float]
+    tiers: Mapping[str, TierTerms] = field(default_factory=dict)
+    """A tier that is not there has `TierTerms()`."""
+    paused: frozenset[str] = frozenset()
+    """Queues that nothing is taken of."""
+    caps: tuple[Cap, ...] = ()
+    """Those that bind a queue of `queues`."""
+    load: Load = NO_LOAD
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,22 +68,23 @@ def arguments(request: Request) -> list[scripts.Argument]:
         served.model,
         len(served.lengths),
         len(served.plain),
-        *_tier_arguments(served, request.tier_weights),
+        *_tier_arguments(served, request.tiers),
         *served.plain,
         *served.jobs,
     ]
 
 
-def parse(reply: list[Any]) -> list[Claimed]:
+def parse(reply: list[Any]) -> Claims:
     """Read the script's answer: the moment of the claim, then a list per job."""
     now_ms, *rows = reply
-    return [_claimed(row, now_ms) for row in rows]
+    return Claims([_claimed(row, now_ms) for row in rows])
 
 
-def _tier_arguments(served: _Served, weights: Mapping[str, float]) -> list[scripts.Argument]:
+def _tier_arguments(served: _Served, terms: Mapping[str, TierTerms]) -> list[scripts.Argument]:
     """Tiers in the order that breaks ties: the heavier first, then by name."""
-    tiers = sorted(served.lengths, key=lambda tier: (-weights.get(tier, 1.0), tier))
-    return [part for tier in tiers for part in (tier, repr(float(weights.get(tier, 1.0))), served.lengths[tier])]
+    weights = {tier: terms.get(tier, NO_TERMS).weight for tier in served.lengths}
+    tiers = sorted(weights, key=lambda tier: (-weights[tier], tier))
+    return [part for tier in tiers for part in (tier, repr(float(weights[tier])), served.lengths[tier])]
 
 
 @functools.lru_cache(maxsize=256)

@@ -2,12 +2,12 @@
 
 import contextlib
 import secrets
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 from uuid import UUID
 
 from inference.broker import base, claims, keys, queues, scripts
-from inference.broker.types import Claimed, Credit, DueLease, Renewal, Token
+from inference.broker.types import Claimed, Claims, DueLease, Renewal, Token
 from inference.states import TERMINAL
 
 _RENEWED: Final = 0
@@ -17,22 +17,11 @@ _LOST: Final = 1
 class LeaseVerbs(base.Verbs):
     """What workers ask. A lease is fenced by the claim id: a token that is not the holder's changes nothing."""
 
-    def claim(
-        self,
-        queues: Sequence[str],
-        *,
-        credit: Credit,
-        limit: int,
-        worker: str,
-        lease_seconds: float,
-        tier_weights: Mapping[str, float],
-    ) -> list[Claimed]:
-        """Take up to `limit` jobs within `credit`, in the order of `inference.scheduling`, and lease them.
+    def claim(self, request: claims.Request) -> Claims:
+        """Lease up to `limit` jobs, within `credit` and the guards, in the order of `inference.scheduling`.
 
-        Stops at the first job that does not fit: it waits, and nothing overtakes it. Plain queues (`control`)
-        come first. `queues` are of one model; a tier not in `tier_weights` weighs 1.
+        Plain queues (`control`) come first. Raises ValueError for queues of more than one model.
         """
-        request = claims.Request(tuple(queues), credit, limit, worker, lease_seconds, tier_weights)
         return claims.parse(self._call("claim", *claims.arguments(request)))
 
     def claim_command(self, request: claims.Request) -> tuple[Any, ...]:
@@ -43,7 +32,7 @@ class LeaseVerbs(base.Verbs):
         return claims.command(self.prefix, request)
 
     @staticmethod
-    def parse_claim(reply: list[Any]) -> list[Claimed]:
+    def parse_claim(reply: list[Any]) -> Claims:
         """Read the answer to a `claim_command`."""
         return claims.parse(reply)
 
@@ -82,19 +71,24 @@ class LeaseVerbs(base.Verbs):
         ]
         return bool(self._call("restore", *fields))
 
-    def ack(self, token: Token, *, status: str) -> bool:
+    def ack(self, token: Token, *, status: str, used: float | None = None) -> bool:
         """Forget a finished job, and tell those who watch it `status`. False: not ours any more, nothing done.
 
         For a cancelled job it only drops the lease (and is True): `cancel` has told them already. So it does for
-        one that runs under another claim: its watchers have its end still before them.
+        one that runs under another claim: its watchers have its end still before them. `used` is what it took, as
+        an estimate in service seconds: passes are corrected by the difference. None: the estimate was right.
         """
-        return self.ack_many([(token, status)])[0]
+        return self.ack_many([(token, status, used)])[0]
 
-    def ack_many(self, endings: Sequence[tuple[Token, str]]) -> list[bool]:
+    def ack_many(self, endings: Sequence[tuple[Token, str, float | None]]) -> list[bool]:
         """Do as `ack` does for each, in one call."""
         parts: list[scripts.Argument] = []
-        for token, status in endings:
-            parts += (*_raw([token]), status if status in TERMINAL else "")
+        for token, status, used in endings:
+            parts += (
+                *_raw([token]),
+                status if status in TERMINAL else "",
+                "" if used is None else repr(float(used)),
+            )
         return [bool(was_ours) for was_ours in self._call("ack", *parts)] if parts else []
 
     def release(self, token: Token, *, event: bool = True) -> bool:

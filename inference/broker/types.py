@@ -81,6 +81,8 @@ class Claimed:
     mailbox: str = ""
     watched: bool = False
     """Somebody follows the job's states, so that its start is worth an event."""
+    is_parked: bool = False
+    """Does not fit yet: the worker drains until it does."""
 
     @property
     def kv_tokens(self) -> int:
@@ -89,13 +91,12 @@ class Claimed:
 
 
 @dataclass(frozen=True, slots=True)
-class Credit:
-    """What a worker can still take."""
+class Claims:
+    """What one claim brought."""
 
-    sequences: int
-    kv_tokens: int
-    margin_tokens: int = 0
-    """Counted on top of each job's expected tokens."""
+    jobs: list[Claimed]
+    again_ms: int | None = None
+    """Ask again after so long, since something waits for time to pass; None: the bell or more credit says when."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from django.db import connection
 
 from inference import broker as broker_module
 from inference import lifecycle
-from inference.broker import Broker, Claimed, Credit
+from inference.broker import Broker, Claimed, ClaimRequest, Credit
 from inference.models import Job
 from inference.states import FailureReason, ReleaseReason
 from tests import factories, waiting
@@ -127,8 +127,8 @@ class Hand:
         """Claim and do not start; empty if nothing waits."""
         credit = Credit(sequences=1, kv_tokens=100_000)
         return self.broker.claim(
-            QUEUES, credit=credit, limit=1, worker="worker-1", lease_seconds=30, tier_weights={}
-        )
+            ClaimRequest(tuple(QUEUES), credit=credit, limit=1, worker="worker-1", lease_seconds=30)
+        ).jobs
 
     def _run(self, coroutine: Any) -> Any:
         return self._runner.run(coroutine)

@@ -5,11 +5,11 @@ from typing import Any, Final
 
 import uuid_utils.compat
 
-from inference.broker import Broker, Claimed, Credit, Entry
+from inference.broker import Broker, Claimed, ClaimRequest, Credit, Entry, TierTerms
 
 QUEUE: Final = "smollm2-135m-instruct.standard.short"
 PLENTY: Final = Credit(sequences=1000, kv_tokens=10**9)
-TIER_WEIGHTS: Final = {"realtime": 400.0, "standard": 100.0, "bulk": 1.0}
+TIERS: Final = {"realtime": TierTerms(400.0), "standard": TierTerms(100.0), "bulk": TierTerms(1.0)}
 
 
 def make_entry(**overrides: Any) -> Entry:
@@ -30,9 +30,9 @@ def claim(broker: Broker, queues: Sequence[str] = (QUEUE,), **overrides: Any) ->
         "limit": 10,
         "worker": "worker-1",
         "lease_seconds": 60.0,
-        "tier_weights": TIER_WEIGHTS,
+        "tiers": TIERS,
     }
-    return broker.claim(queues, **(arguments | overrides))
+    return broker.claim(ClaimRequest(tuple(queues), **(arguments | overrides))).jobs
 
 
 def claim_one(broker: Broker, **overrides: Any) -> Claimed:

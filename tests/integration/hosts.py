@@ -10,7 +10,7 @@ import pytest
 from django.conf import settings
 
 from inference import lifecycle, publication, snapshot
-from inference.broker import Broker, Claimed, Credit
+from inference.broker import Broker, Claimed, ClaimRequest, Credit
 from inference.models import Job
 from inference.states import EngineKind
 from tests import factories
@@ -141,13 +141,8 @@ class Hosted:
 
     def claim(self, _job: Job | None = None) -> Claimed:
         [claimed] = self.broker.claim(
-            [QUEUE],
-            credit=Credit(1, 10_000),
-            limit=1,
-            worker="worker-1@test",
-            lease_seconds=20,
-            tier_weights={},
-        )
+            ClaimRequest((QUEUE,), credit=Credit(1, 10_000), limit=1, worker="worker-1@test", lease_seconds=20)
+        ).jobs
         HELD.add(claimed)
         return claimed
 

@@ -14,7 +14,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from inference import control, lifecycle, publication, snapshot
-from inference.broker import Broker, BrokerAway, Credit
+from inference.broker import Broker, BrokerAway, ClaimRequest, Credit
 from inference.models import ApiKey, Job, LengthClass, QueueLimit, ServedModel, Tenant, Tier
 from tests import factories
 
@@ -291,5 +291,5 @@ def test_a_tenants_new_weight_decides_the_next_claim(page: Client, sluice: Broke
     assert page.post(url(Tenant, "change", "acme"), fields_of(tenant, weight="1000")).status_code == 302
 
     credit = Credit(sequences=4, kv_tokens=10_000)
-    claimed = sluice.claim([jobs[0].queue], credit=credit, limit=4, worker="w", lease_seconds=60, tier_weights={})
+    claimed = sluice.claim(ClaimRequest((jobs[0].queue,), credit, limit=4, worker="w", lease_seconds=60)).jobs
     assert [c.tenant for c in claimed] == ["acme"] * 4

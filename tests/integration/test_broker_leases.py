@@ -11,7 +11,7 @@ import redis
 import uuid_utils.compat
 
 from inference.broker import Broker, ClaimRequest, Credit, Renewal, Token
-from tests.integration.broker_jobs import PLENTY, QUEUE, TIER_WEIGHTS, claim, claim_one, make_entry
+from tests.integration.broker_jobs import PLENTY, QUEUE, TIERS, claim, claim_one, make_entry
 from tests.waiting import until
 
 REALTIME = QUEUE.replace("standard", "realtime")
@@ -95,13 +95,13 @@ def test_a_released_task_is_next_again_with_its_message(broker: Broker) -> None:
 
 def test_the_raw_command_does_what_claim_does(broker: Broker) -> None:
     broker.publish([make_entry()])
-    request = ClaimRequest((QUEUE,), PLENTY, 5, "w", 60.0, TIER_WEIGHTS)
+    request = ClaimRequest((QUEUE,), PLENTY, 5, "w", 60.0, TIERS)
     send: Callable[..., Any] = broker.client.execute_command
     broker.client.script_flush()
     with pytest.raises(redis.exceptions.NoScriptError):
         send(*broker.claim_command(request))
     broker.load_claim()
-    (claimed,) = broker.parse_claim(send(*broker.claim_command(request)))
+    (claimed,) = broker.parse_claim(send(*broker.claim_command(request))).jobs
     assert broker.renew([claimed.token], lease_seconds=5).lost == frozenset()
 
 

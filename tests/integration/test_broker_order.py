@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from inference import broker as broker_module
 from inference import scheduling
-from inference.broker import Broker, Claimed, Credit, Entry
+from inference.broker import Broker, Claimed, ClaimRequest, Credit, Entry, TierTerms
 
 MODEL = "m-1.5/x"
 TIERS = ("realtime", "standard", "bulk", "zeal")
@@ -135,14 +135,15 @@ class Both:
             scheduling.Served(t, weights.get(t, 1.0), frozenset(n for tier, n in step.queues if tier == t))
             for t in tiers
         ]
-        claimed = self.broker.claim(
-            [f"{MODEL}.{tier}.{length}" for tier, length in step.queues],
+        request = ClaimRequest(
+            tuple(f"{MODEL}.{tier}.{length}" for tier, length in step.queues),
             credit=Credit(step.jobs, step.kv_tokens),
             limit=10,
             worker="w",
             lease_seconds=60,
-            tier_weights=weights,
+            tiers={tier: TierTerms(weight) for tier, weight in weights.items()},
         )
+        claimed = self.broker.claim(request).jobs
         expected = self.policy.claim(served, scheduling.Room(step.jobs, step.kv_tokens))
         assert [c.token.job_id.bytes for c in claimed] == expected
         self.held |= {c.token.job_id: c for c in claimed}

@@ -14,7 +14,7 @@ from django.conf import settings
 
 from inference import broker as broker_module
 from inference import lifecycle, publication
-from inference.broker import Broker, Claimed, Credit
+from inference.broker import Broker, Claimed, ClaimRequest, Credit
 from inference.models import Job
 from inference.states import ReleaseReason
 from tests import factories
@@ -42,13 +42,10 @@ def keeper(sluice: Broker, valkey: str, monkeypatch: pytest.MonkeyPatch) -> Iter
 
 def claim(broker: Broker, queue: str = QUEUE) -> Claimed:
     [claimed] = broker.claim(
-        [queue],
-        credit=Credit(1, 10_000),
-        limit=1,
-        worker="worker-1@test",
-        lease_seconds=LEASE_SECONDS,
-        tier_weights={},
-    )
+        ClaimRequest(
+            (queue,), credit=Credit(1, 10_000), limit=1, worker="worker-1@test", lease_seconds=LEASE_SECONDS
+        )
+    ).jobs
     HELD.add(claimed)
     return claimed
 

@@ -7,7 +7,7 @@ from django.utils import timezone
 
 from inference import broker as broker_module
 from inference import fleet, lifecycle, maintenance, publication
-from inference.broker import Broker, Credit, Token
+from inference.broker import Broker, ClaimRequest, Credit, Token
 from inference.models import Job, JobEvent, Worker
 from inference.states import JobStatus
 from tests import factories
@@ -22,13 +22,14 @@ def publish(job: Job) -> None:
 
 def claim(broker: Broker, queue: str, lease_seconds: float = LEASE_SECONDS) -> Token:
     [claimed] = broker.claim(
-        [queue],
-        credit=Credit(sequences=1, kv_tokens=10_000),
-        limit=1,
-        worker="worker-1",
-        lease_seconds=lease_seconds,
-        tier_weights={},
-    )
+        ClaimRequest(
+            (queue,),
+            credit=Credit(sequences=1, kv_tokens=10_000),
+            limit=1,
+            worker="worker-1",
+            lease_seconds=lease_seconds,
+        )
+    ).jobs
     return claimed.token
 
 

@@ -8,7 +8,7 @@ from django.conf import settings
 from django.utils import timezone
 
 from inference import lifecycle, maintenance, publication, reconciliation
-from inference.broker import Broker, Credit, Token
+from inference.broker import Broker, ClaimRequest, Credit, Token
 from inference.models import Job
 from inference.reconciliation import Reconciled, Reconciler
 from tests import factories
@@ -33,8 +33,8 @@ def wipe(broker: Broker) -> None:
 def claim(broker: Broker, job: Job) -> Token:
     credit = Credit(sequences=1, kv_tokens=10_000)
     [claimed] = broker.claim(
-        [job.queue], credit=credit, limit=1, worker="worker-1", lease_seconds=60, tier_weights={}
-    )
+        ClaimRequest((job.queue,), credit=credit, limit=1, worker="worker-1", lease_seconds=60)
+    ).jobs
     return claimed.token
 
 
@@ -148,13 +148,10 @@ def test_celery_tasks_in_the_control_queue_are_no_business_of_the_reconciler(slu
 
     assert run() == Reconciled()
     [claimed] = sluice.claim(
-        ["control"],
-        credit=Credit(sequences=1, kv_tokens=1),
-        limit=1,
-        worker="control",
-        lease_seconds=60,
-        tier_weights={},
-    )
+        ClaimRequest(
+            ("control",), credit=Credit(sequences=1, kv_tokens=1), limit=1, worker="control", lease_seconds=60
+        )
+    ).jobs
     assert claimed.token.job_id == tag
 
 
@@ -181,13 +178,14 @@ def test_a_worker_that_restores_its_lease_in_time_keeps_its_job(
     job = factories.make_job()
     publish(job)
     [claimed] = sluice.claim(
-        [job.queue],
-        credit=Credit(sequences=1, kv_tokens=10_000),
-        limit=1,
-        worker="worker-1",
-        lease_seconds=60,
-        tier_weights={},
-    )
+        ClaimRequest(
+            (job.queue,),
+            credit=Credit(sequences=1, kv_tokens=10_000),
+            limit=1,
+            worker="worker-1",
+            lease_seconds=60,
+        )
+    ).jobs
     lifecycle.apply([lifecycle.Start(claimed.token, "worker-1")])
     clock = Clock().replace_in("inference.reconciliation", monkeypatch)
     reconciler = Reconciler()

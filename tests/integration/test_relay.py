@@ -10,7 +10,7 @@ import redis.asyncio
 import uuid_utils.compat
 
 from inference import broker as broker_module
-from inference.broker import CHUNK, END, AsyncBroker, Broker, Claimed, Credit, Entry, Told
+from inference.broker import CHUNK, END, AsyncBroker, Broker, Claimed, ClaimRequest, Credit, Entry, Told
 from tests import factories
 from workers import relay
 from workers.relay import Pace, Relay
@@ -50,7 +50,9 @@ def claimed(broker: Broker) -> Claimed:
     """A claim on a job that somebody streams."""
     entry = Entry(uuid_utils.compat.uuid7(), QUEUE, "acme", 10, 20, 1.0, streamed=True)
     broker.publish([entry])
-    [found] = broker.claim([QUEUE], credit=Credit(1, 100), limit=1, worker="w", lease_seconds=20, tier_weights={})
+    [found] = broker.claim(
+        ClaimRequest((QUEUE,), credit=Credit(1, 100), limit=1, worker="w", lease_seconds=20)
+    ).jobs
     return found
 
 

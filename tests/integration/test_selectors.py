@@ -7,7 +7,7 @@ import pytest
 from django.utils import timezone
 
 from inference import errors, publication, selectors
-from inference.broker import Broker, Credit
+from inference.broker import Broker, ClaimRequest, Credit
 from inference.models import QueueLimit
 from tests import factories
 
@@ -30,7 +30,7 @@ def test_backlog_is_what_waits_and_its_age_is_the_oldests(sluice: Broker) -> Non
     jobs = [factories.make_job(created_at=old), factories.make_job(), factories.make_job()]
     publication.publish([publication.entry_of(job, tenant_weight=1.0) for job in jobs])
     credit = Credit(sequences=1, kv_tokens=1000)
-    [claimed] = sluice.claim([QUEUE], credit=credit, limit=1, worker="w", lease_seconds=60, tier_weights={})
+    [claimed] = sluice.claim(ClaimRequest((QUEUE,), credit=credit, limit=1, worker="w", lease_seconds=60)).jobs
     [row] = selectors.queue_rows([QUEUE])
 
     assert claimed.token.job_id == jobs[0].id

@@ -13,7 +13,7 @@ import uuid_utils.compat
 from django.conf import settings
 
 from inference import broker as broker_module
-from inference.broker import Broker, Credit, Entry
+from inference.broker import Broker, Credit, Entry, TierTerms
 from inference.routing import CONTROL_QUEUE
 from tests import factories
 from tests.waiting import until
@@ -47,7 +47,7 @@ class Room:
     def is_hungry(self, offered: Credit) -> bool:
         return offered.kv_tokens < 1_000
 
-    def tier_weights(self) -> Mapping[str, float]:
+    def tiers(self) -> Mapping[str, TierTerms]:
         return {}
 
 

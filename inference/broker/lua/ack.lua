@@ -1,4 +1,4 @@
--- {id, claim, status or ''}...  ->  1 for each that was ours
+-- {id, claim, status or '', what it used or ''}...  ->  1 for each that was ours
 local function ack(id, claim, status)
   local entry = mine(id, claim)
   if not entry then return 0 end
@@ -9,5 +9,5 @@ local function ack(id, claim, status)
 end
 
 local replies = {}
-for i = 2, #ARGV, 3 do replies[#replies + 1] = ack(ARGV[i], ARGV[i + 1], ARGV[i + 2]) end
+for i = 2, #ARGV, 4 do replies[#replies + 1] = ack(ARGV[i], ARGV[i + 1], ARGV[i + 2]) end
 return replies
