@@ -1,7 +1,5 @@
 """B7: what one worker gets through when the engine costs nothing, against stock Celery's."""
 
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -56,8 +54,9 @@ def _ours() -> float:
             DJANGO_SETTINGS_MODULE="project.settings", SLUICE_STATE_DIR=str(where / "state"), REDIS_URL=url
         )
         (where / "state").mkdir()
-        _run("bench.rows", "prepare", f'{{"max_num_seqs": {SLOTS}}}', env=env)
-        _run("bench.rows", "queue", str(JOBS), env=env)
+        places.output("bench.rows", "migrate", env=env)
+        places.output("bench.rows", "update", "ServedModel", "{}", f'{{"max_num_seqs": {SLOTS}}}', env=env)
+        places.output("bench.rows", "queue", str(JOBS), "1", env=env)
         client = broker.connect(url)
         looking = broker.Broker(client, prefix=PREFIX)
         with places.process("-m", "bench.null_worker", env=env, log=where / "worker.log"):
@@ -67,7 +66,7 @@ def _ours() -> float:
                 log=where / "worker.log",
             )
         client.close()
-        if (succeeded := int(_run("bench.rows", "count", env=env))) != JOBS:
+        if (succeeded := int(places.output("bench.rows", "count", env=env))) != JOBS:
             raise RuntimeError(f"{succeeded} of {JOBS} jobs succeeded")
     return JOBS / seconds
 
@@ -76,7 +75,7 @@ def _stock() -> float:
     with places.folder() as where, places.redis_server(where) as url:
         broker_url, results_url = url, url.removesuffix("/0") + "/1"
         env = places.environment(STOCK_BROKER=broker_url, STOCK_RESULTS=results_url)
-        _run("bench.stock_app", str(JOBS), env=env)
+        places.output("bench.stock_app", str(JOBS), env=env)
         options = ("-P", "threads", "-c", str(SLOTS), "-l", "INFO", "--without-mingle", "--without-gossip")
         command = ("-m", "celery", "-A", "bench.stock_app", "worker", *options)
         with (
@@ -104,14 +103,6 @@ def _seconds(*, begun: Callable[[], bool], done: Callable[[], bool], log: Path) 
 
 def _length(queue: redis.Redis) -> int:
     return int(queue.llen("celery"))
-
-
-def _run(module: str, *arguments: str, env: dict[str, str]) -> str:
-    command = (sys.executable, "-m", module, *arguments)
-    done = subprocess.run(command, cwd=places.ROOT, env=env, capture_output=True, text=True, check=False)  # noqa: S603
-    if done.returncode:
-        raise RuntimeError(f"{module} failed: {done.stderr[-2000:]}")
-    return done.stdout
 
 
 ROW: Final = Row(

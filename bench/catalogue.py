@@ -3,16 +3,16 @@
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from bench import b01_throughput, b02_first_token, b07_worker, b14_abort
+from bench import b01_throughput, b02_first_token, b07_worker, b14_abort, b15_burst
 from bench.row import Row
 
 ROWS: Final[Mapping[str, Row]] = {
-    row.id: row for row in (b01_throughput.ROW, b02_first_token.ROW, b07_worker.ROW, b14_abort.ROW)
+    row.id: row for row in (b01_throughput.ROW, b02_first_token.ROW, b07_worker.ROW, b14_abort.ROW, b15_burst.ROW)
 }
 
 
 def chosen(ids: Sequence[str]) -> list[Row]:
-    """Return the rows named, all if none is. Raises ValueError."""
+    """Return the rows named; if none is, all but those that are measured by name only. Raises ValueError."""
     if unknown := [id_ for id_ in ids if id_ not in ROWS]:
         raise ValueError(f"no such row: {', '.join(unknown)}; there are {', '.join(ROWS)}")
-    return [row for id_, row in ROWS.items() if not ids or id_ in ids]
+    return [row for id_, row in ROWS.items() if id_ in ids or not (ids or row.by_name_only)]

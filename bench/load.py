@@ -6,8 +6,8 @@ SPEC is JSON, see `Spec`; what was measured is printed as JSON. Knows only OpenA
 import asyncio
 import dataclasses
 import json
+import os
 import re
-import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator, Iterator, Mapping
@@ -17,6 +17,8 @@ from typing import Any, Final
 
 import aiohttp
 import uvloop
+
+from bench import places
 
 _USAGE: Final = re.compile(rb'"completion_tokens": ?(\d+)')
 _TIMEOUT: Final = aiohttp.ClientTimeout(total=600)
@@ -55,11 +57,8 @@ class Answered:
 
 def run(spec: Spec) -> tuple[float, list[list[Answered]]]:
     """Run it in another process; returns the seconds it took, and each target's answers in order."""
-    command = (sys.executable, "-m", "bench.load", json.dumps(dataclasses.asdict(spec)))
-    done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - ours
-    if done.returncode:
-        raise RuntimeError(f"the client failed: {done.stderr[-2000:]}")
-    found = json.loads(done.stdout)
+    printed = places.output("bench.load", json.dumps(dataclasses.asdict(spec)), env=os.environ)
+    found = json.loads(printed)
     return found["seconds"], [[Answered(*answer) for answer in answers] for answers in found["answers"]]
 
 
@@ -86,7 +85,7 @@ async def _load(spec: Spec) -> dict[str, Any]:
 
 @asynccontextmanager
 async def _sessions(spec: Spec) -> AsyncIterator[list[aiohttp.ClientSession]]:
-    sessions = [_session(target) for target in spec.targets]
+    sessions = [connect(target) for target in spec.targets]
     try:
         yield sessions
     finally:
@@ -94,7 +93,8 @@ async def _sessions(spec: Spec) -> AsyncIterator[list[aiohttp.ClientSession]]:
             await session.close()
 
 
-def _session(target: Target) -> aiohttp.ClientSession:
+def connect(target: Target) -> aiohttp.ClientSession:
+    """Return connections to the target, as many as are wanted at once."""
     connector = aiohttp.UnixConnector(target.socket, limit=0) if target.socket else aiohttp.TCPConnector(limit=0)
     headers = {"Authorization": f"Bearer {target.key}"} if target.key else {}
     return aiohttp.ClientSession(target.base_url, connector=connector, timeout=_TIMEOUT, headers=headers)

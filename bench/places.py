@@ -51,6 +51,15 @@ def process(*arguments: str, env: Mapping[str, str], log: Path) -> Iterator["sub
         _end(started)
 
 
+def output(module: str, *arguments: str, env: Mapping[str, str]) -> str:
+    """Run a module of ours to its end and return what it printed. Raises RuntimeError with its errors."""
+    command = (sys.executable, "-m", module, *arguments)
+    done = subprocess.run(command, cwd=ROOT, env=dict(env), capture_output=True, text=True, check=False)  # noqa: S603
+    if done.returncode:
+        raise RuntimeError(f"{module} failed: {done.stderr[-2000:]}")
+    return done.stdout
+
+
 def until(fact: Callable[[], T], *, seconds: float, what: str, poll_seconds: float = 0.01) -> T:
     """Ask until the answer is true, and return it. Raises TimeoutError."""
     ends_at = time.monotonic() + seconds

@@ -32,8 +32,8 @@ def entry(row: Row, measured: Measured, facts: Mapping[str, str]) -> Results:
 
 
 def merge(old: Results, new: Results) -> Results:
-    """Return all rows, those of `new` in place of older ones, in the order of their numbers."""
-    return dict(sorted({**old, **new}.items(), key=lambda item: int(item[0].lstrip("B"))))
+    """Return all rows, those of `new` in place of older ones: by letter, then by number."""
+    return dict(sorted({**old, **new}.items(), key=lambda item: (item[0][0], int(item[0][1:]))))
 
 
 def load(folder: Path = FOLDER) -> Results:

@@ -29,6 +29,10 @@ class Row:
     """As `bench.goals.Goal` reads them; empty for a row that is only reported."""
     measure: Callable[[Say], Measured] = field(repr=False)
     """Run it: baseline and ours, interleaved where that helps."""
+    rehearse: Callable[[Say], Measured] | None = field(default=None, repr=False)
+    """The same in a small size, to see that it works; its figures are no results. None: only the full size."""
+    by_name_only: bool = False
+    """A load too long for every run: measured when it is named."""
 
     def parsed_goals(self) -> tuple[Goal, ...]:
         """Return the goals. Raises ValueError."""

@@ -1,74 +1,145 @@
-"""`python -m bench.rows …`: what the suite does to the database of a stack or worker that it measures.
+"""`python -m bench.rows VERB …`: what the suite does to the database of a stack or worker that it measures.
 
-- `prepare '{"max_num_seqs": 64}'`: migrate, and set fields of the default model
-- `queue COUNT`: queue jobs of 64 prompt tokens, as submissions do
+- `migrate`: make the tables
+- `update TABLE FILTER FIELDS`: set fields of rows, as `update Tier '{"name": "bulk"}' '{"weight": 2}'`
+- `keys TENANTS`: make tenants, as `{"ann": 3}` with their weights, and print a key for each
+- `queue JOBS TENANTS`: queue jobs of 64 prompt tokens, of so many tenants in turn, as submissions do
 - `count`: print how many jobs succeeded
+- `jobs`: print every job, see `FIELDS`
+- `events`: print every step of every job: job, kind, time, worker
 """
 
+import itertools
 import json
 import sys
 from collections.abc import Callable, Mapping
-from datetime import timedelta
-from typing import Final
+from datetime import datetime, timedelta
+from typing import Any, Final
 
 import django
 
 django.setup()
 
 import uuid_utils.compat  # noqa: E402 - Django must be set up first
+from django.apps import apps  # noqa: E402
 from django.core.management import call_command  # noqa: E402
+from django.db import transaction  # noqa: E402
 from django.utils import timezone  # noqa: E402
 
 from inference import lifecycle, publication  # noqa: E402
-from inference.models import Job, ServedModel  # noqa: E402
+from inference.models import ApiKey, Job, JobEvent, ServedModel, Tenant  # noqa: E402
 from inference.states import Endpoint, JobStatus  # noqa: E402
 
-BULK: Final = 100
+BULK: Final = 1_000
+FIELDS: Final = (
+    "id",
+    "tenant",
+    "tier",
+    "length",
+    "status",
+    "worker",
+    "prompt_tokens",
+    "output_tokens",
+    "created_at",
+    "started_at",
+    "finished_at",
+)
 
 
-def prepare(fields: str) -> None:
-    """Migrate, and set fields of the default model."""
+def migrate() -> None:
+    """Make the tables."""
     call_command("migrate", verbosity=0)
-    ServedModel.objects.filter(is_default=True).update(**json.loads(fields))
 
 
-def queue(count: str) -> None:
-    """Write and publish so many jobs."""
-    model = ServedModel.objects.get(is_default=True).name
-    left = int(count)
-    while left > 0:
-        jobs = lifecycle.create([_job(model) for _ in range(min(left, BULK))])
-        publication.publish([publication.entry_of(job, tenant_weight=1.0) for job in jobs])
-        left -= len(jobs)
+def update(table: str, where: str, fields: str) -> None:
+    """Set fields of the rows that match."""
+    apps.get_model("inference", table).objects.filter(**json.loads(where)).update(**json.loads(fields))
+
+
+def keys(tenants: str) -> None:
+    """Make tenants and print their keys."""
+    made = {}
+    for name, weight in json.loads(tenants).items():
+        tenant = Tenant.objects.create(name=name, weight=weight)
+        made[name] = ApiKey.objects.create_key(name="bench", tenant=tenant)[1]
+    _print(made)
+
+
+def queue(count: str, tenants: str) -> None:
+    """Write and publish so many jobs, of tenants that are made if there are more than one."""
+    names = [f"tenant-{number}" for number in range(int(tenants))] if int(tenants) > 1 else ["default"]
+    Tenant.objects.bulk_create([Tenant(name=name) for name in names], ignore_conflicts=True)
+    model, body = ServedModel.objects.get(is_default=True).name, _body()
+    jobs = (_job(model, tenant, body) for tenant in itertools.islice(itertools.cycle(names), int(count)))
+    while chunk := list(itertools.islice(jobs, BULK)):
+        with transaction.atomic():
+            rows = lifecycle.create(chunk)
+        publication.publish([publication.entry_of(row, tenant_weight=1.0) for row in rows])
 
 
 def count() -> None:
     """Print how many jobs succeeded."""
-    sys.stdout.write(f"{Job.objects.filter(status=JobStatus.SUCCEEDED).count()}\n")
+    _print(Job.objects.filter(status=JobStatus.SUCCEEDED).count())
 
 
-def _job(model: str) -> lifecycle.NewJob:
+def jobs() -> None:
+    """Print every job."""
+    _print([_plain(row) for row in Job.objects.order_by("id").values_list(*FIELDS)])
+
+
+def events() -> None:
+    """Print the history of all jobs, in order."""
+    rows = JobEvent.objects.order_by("id").values_list("job_id", "kind", "at", "worker")
+    _print([_plain(row) for row in rows])
+
+
+def _plain(row: tuple[Any, ...]) -> list[Any]:
+    return [_simple(value) for value in row]
+
+
+def _simple(value: Any) -> Any:
+    return (
+        value.timestamp()
+        if isinstance(value, datetime)
+        else value
+        if isinstance(value, int | None)
+        else str(value)
+    )
+
+
+def _print(value: Any) -> None:
+    sys.stdout.write(json.dumps(value) + "\n")
+
+
+def _body() -> str:
+    model = ServedModel.objects.get(is_default=True).name
+    asked = {"model": model, "messages": [{"role": "user", "content": "the " * 64}], "max_tokens": 64}
+    return json.dumps(asked)
+
+
+def _job(model: str, tenant: str, body: str) -> lifecycle.NewJob:
     now = timezone.now()
-    body = {"model": model, "messages": [{"role": "user", "content": "word " * 64}], "max_tokens": 64}
     return lifecycle.NewJob(
         id=uuid_utils.compat.uuid7(),
-        tenant="default",
+        tenant=tenant,
         api_key_id=None,
         model=model,
         tier="standard",
         length="short",
         endpoint=Endpoint.CHAT,
-        request=json.dumps(body),
+        request=body,
         streamed=False,
         prompt_tokens=64,
         expected_tokens=64,
         estimate_seconds=1.0,
         created_at=now,
-        start_deadline_at=now + timedelta(hours=1),
+        start_deadline_at=now + timedelta(days=1),
     )
 
 
-VERBS: Final[Mapping[str, Callable[..., None]]] = {"prepare": prepare, "queue": queue, "count": count}
+VERBS: Final[Mapping[str, Callable[..., None]]] = {
+    verb.__name__: verb for verb in (migrate, update, keys, queue, count, jobs, events)
+}
 
 if __name__ == "__main__":
     VERBS[sys.argv[1]](*sys.argv[2:])
