@@ -105,6 +105,26 @@ NO_QUEUE_LIMITS: Final = QueueLimits()
 
 
 @dataclass(frozen=True, slots=True)
+class WorkerLimits:
+    """What an operator said of one worker; it outlives the worker's process and its row."""
+
+    is_paused: bool = False
+    """It claims nothing."""
+    is_draining: bool = False
+    """The same, for good: it is about to be stopped."""
+    resumed_at: float | None = None
+    """Unix time since when it claims again after the last of these; None if there was none."""
+
+    @property
+    def is_held(self) -> bool:
+        """Whether it claims nothing."""
+        return self.is_paused or self.is_draining
+
+
+NO_WORKER_LIMITS: Final = WorkerLimits()
+
+
+@dataclass(frozen=True, slots=True)
 class Limits:
     """A consistent snapshot of all limit tables."""
 
@@ -114,6 +134,8 @@ class Limits:
     """Enabled models only."""
     queue_limits: dict[str, QueueLimits] = field(default_factory=dict)
     """By queue name; a queue without a row has none of its own."""
+    worker_limits: dict[str, WorkerLimits] = field(default_factory=dict)
+    """By worker name; the same."""
     default_queue_cap: int = 10_000
     default_tier: str = "standard"
 
@@ -125,6 +147,10 @@ class Limits:
     def of_queue(self, queue: str) -> QueueLimits:
         """Return what is set for `queue` alone."""
         return self.queue_limits.get(queue, NO_QUEUE_LIMITS)
+
+    def of_worker(self, worker: str) -> WorkerLimits:
+        """Return what is set for `worker` alone."""
+        return self.worker_limits.get(worker, NO_WORKER_LIMITS)
 
     def queues(self) -> list[str]:
         """Every queue's name, in a stable order."""

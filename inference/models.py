@@ -201,7 +201,23 @@ class ServedModel(models.Model):
         return self.name
 
 
-class QueueLimit(models.Model):
+class Held(models.Model):
+    """What is known of the last pause, drain or resume. `inference.holds` writes it."""
+
+    held_at = models.DateTimeField("last held or resumed", null=True, blank=True, editable=False)
+    held_by = models.CharField("by", max_length=200, blank=True, default="", editable=False)
+    resumed_at = models.DateTimeField(
+        null=True,
+        blank=True,
+        editable=False,
+        help_text="When the last pause ended: start deadlines count anew from then on.",
+    )
+
+    class Meta:
+        abstract = True
+
+
+class QueueLimit(Held):
     """What an admin sets for one queue alone."""
 
     queue = models.CharField(
@@ -222,6 +238,29 @@ class QueueLimit(models.Model):
 
     def __str__(self) -> str:
         return self.queue
+
+    @property
+    def is_held(self) -> bool:
+        """Whether nothing is claimed from it."""
+        return self.is_paused
+
+
+class WorkerLimit(Held):
+    """What an operator said of one worker. Apart from `Worker`, which the worker writes, and which is pruned."""
+
+    worker = models.CharField(max_length=128, primary_key=True)
+    is_paused = models.BooleanField("paused", default=False, help_text="It claims nothing; its engine runs on.")
+    is_draining = models.BooleanField(
+        "draining", default=False, help_text="It finishes what it runs and claims no more."
+    )
+
+    def __str__(self) -> str:
+        return self.worker
+
+    @property
+    def is_held(self) -> bool:
+        """Whether it claims nothing."""
+        return self.is_paused or self.is_draining
 
 
 class Tenant(models.Model):
@@ -266,6 +305,9 @@ class ApiKey(AbstractAPIKey):
     prefix = models.CharField(max_length=11, unique=True, editable=False)
     tenant = models.ForeignKey(Tenant, on_delete=models.CASCADE, related_name="api_keys")
     tiers = models.ManyToManyField(Tier, blank=True, help_text="Tiers the key may use; none chosen means all.")
+    is_operator = models.BooleanField(
+        "operator", default=False, help_text="The key may pause, resume and drain queues and workers."
+    )
 
     objects: ClassVar[ApiKeyManager] = ApiKeyManager()  # type: ignore[assignment]
 

@@ -10,7 +10,7 @@ from typing import Final
 from django.db import Error, connection
 
 from inference import models
-from inference.limits import LengthLimits, Limits, ModelLimits, QueueLimits, TierLimits
+from inference.limits import LengthLimits, Limits, ModelLimits, QueueLimits, TierLimits, WorkerLimits
 
 logger = logging.getLogger(__name__)
 
@@ -51,13 +51,11 @@ def forget() -> None:
 def _read_or(last_good: Limits | None) -> Limits:
     try:
         return read()
-    except Error:
+    except Error as error:
         if last_good is None:
             raise
         connection.close()  # a broken connection would fail for ever; the next read opens another
-        logger.warning(
-            "Limits not readable, the last good ones hold", exc_info=True, extra={"action": "limits_kept"}
-        )
+        logger.warning("Limits not readable, the last good ones hold: %s", error, extra={"action": "limits_kept"})
         return last_good
 
 
@@ -70,6 +68,7 @@ def read() -> Limits:
             lengths={c.name: _length(c) for c in models.LengthClass.objects.all()},
             models={m.name: _model(m) for m in models.ServedModel.objects.filter(enabled=True)},
             queue_limits={q.queue: _queue(q) for q in models.QueueLimit.objects.all()},
+            worker_limits={w.worker: _worker(w) for w in models.WorkerLimit.objects.all()},
             default_tier=_default_tier(tiers),
         )
 
@@ -118,6 +117,11 @@ def _length(row: models.LengthClass) -> LengthLimits:
 
 def _queue(row: models.QueueLimit) -> QueueLimits:
     return QueueLimits(row.max_jobs, row.max_in_flight, row.is_paused, row.is_draining)
+
+
+def _worker(row: models.WorkerLimit) -> WorkerLimits:
+    resumed_at = None if row.resumed_at is None else row.resumed_at.timestamp()
+    return WorkerLimits(row.is_paused, row.is_draining, resumed_at)
 
 
 def _model(row: models.ServedModel) -> ModelLimits:

@@ -87,7 +87,10 @@ class WorkerState(StrEnum):
     LOADING = "loading"
     WARMING = "warming"
     READY = "ready"
+    PAUSED = "paused"
+    """It could claim, and an operator said that it must not. Its engine runs on."""
     DRAINING = "draining"
+    """It finishes what it runs and claims no more: an operator said so, or it stops."""
     STOPPED = "stopped"
     FAILED = "failed"
 

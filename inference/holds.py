@@ -1,0 +1,91 @@
+"""Pause, drain and resume of queues and workers: rows, so that they outlive every process. Live within 1 s."""
+
+import fnmatch
+import logging
+from collections.abc import Iterable, Sequence
+from enum import StrEnum
+from typing import TypeVar
+
+from django.db import transaction
+from django.utils import timezone
+
+from inference import errors, fields, snapshot
+from inference.models import QueueLimit, Worker, WorkerLimit
+
+logger = logging.getLogger(__name__)
+
+
+class Action(StrEnum):
+    """What an operator can do to a queue or a worker."""
+
+    PAUSE = "pause"
+    """Nothing is claimed. A queue still takes jobs; a worker's engine runs on."""
+    DRAIN = "drain"
+    """What is there is worked off, and no more is taken: jobs by a queue, claims by a worker."""
+    RESUME = "resume"
+    """End of both."""
+
+
+Holdable = TypeVar("Holdable", QueueLimit, WorkerLimit)
+
+
+def match_queues(pattern: str) -> list[str]:
+    """Return the queues of a pattern, as `*.bulk.*`. Raises errors.NotFound, naming those there are."""
+    return _match("queue", pattern, snapshot.limits().queues())
+
+
+def match_workers(pattern: str) -> list[str]:
+    """Return the workers of a pattern, with or without `@host`. Raises errors.NotFound, naming those there are.
+
+    There are those in the registry, and those that are held: one that is gone can be resumed before it comes back.
+    """
+    names = {*Worker.objects.values_list("name", flat=True), *WorkerLimit.objects.values_list("worker", flat=True)}
+    return _match("worker", pattern, sorted(names))
+
+
+def hold_queues(action: Action, queues: Iterable[str], *, by: str) -> list[QueueLimit]:
+    """Do it to each queue, in one transaction; returns their rows. `by` says who, for log and admin."""
+    with transaction.atomic():
+        return [_hold(QueueLimit.objects.get_or_create(queue=queue)[0], action, by) for queue in queues]
+
+
+def hold_workers(action: Action, workers: Iterable[str], *, by: str) -> list[WorkerLimit]:
+    """Do it to each worker, in one transaction; returns their rows."""
+    with transaction.atomic():
+        return [_hold(WorkerLimit.objects.get_or_create(worker=worker)[0], action, by) for worker in workers]
+
+
+def stamp(row: QueueLimit | WorkerLimit, *, was_held: bool, by: str) -> None:
+    """Note on a row that changed by whom and when, and whether that ended a hold. Does not save."""
+    row.held_at, row.held_by = timezone.now(), by[:200]
+    if was_held and not row.is_held:
+        row.resumed_at = row.held_at
+    transaction.on_commit(snapshot.forget)
+
+
+def _hold(row: Holdable, action: Action, by: str) -> Holdable:
+    before, was_held = (row.is_paused, row.is_draining), row.is_held
+    match action:
+        case Action.PAUSE:
+            row.is_paused = True
+        case Action.DRAIN:
+            row.is_draining = True
+        case Action.RESUME:
+            row.is_paused = row.is_draining = False
+    if (row.is_paused, row.is_draining) != before:
+        stamp(row, was_held=was_held, by=by)
+        row.save()
+        logger.info("%s of %s by %s", action, row, by, extra={"action": f"hold_{action}"})
+    return row
+
+
+def _match(what: str, pattern: str, names: Sequence[str]) -> list[str]:
+    found = [name for name in names if _is_meant(name, pattern)]
+    if not found:
+        known = ", ".join(names) or "none"
+        raise errors.NotFound(f"no {what} {fields.show(pattern)}; there are: {known}", code=f"{what}_not_found")
+    return found
+
+
+def _is_meant(name: str, pattern: str) -> bool:
+    return fnmatch.fnmatchcase(name, pattern) or fnmatch.fnmatchcase(name.partition("@")[0], pattern)
