@@ -3,12 +3,27 @@
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from bench import b01_throughput, b02_first_token, b07_worker, b14_abort, b15_burst
+from bench import (
+    b01_throughput,
+    b02_first_token,
+    b07_worker,
+    b10_backlog,
+    b12_kills,
+    b14_abort,
+    b15_burst,
+)
 from bench.row import Row
 
-ROWS: Final[Mapping[str, Row]] = {
-    row.id: row for row in (b01_throughput.ROW, b02_first_token.ROW, b07_worker.ROW, b14_abort.ROW, b15_burst.ROW)
-}
+_MODULES: Final = (
+    b01_throughput,
+    b02_first_token,
+    b07_worker,
+    b10_backlog,
+    b12_kills,
+    b14_abort,
+    b15_burst,
+)
+ROWS: Final[Mapping[str, Row]] = {module.ROW.id: module.ROW for module in _MODULES}
 
 
 def chosen(ids: Sequence[str]) -> list[Row]:

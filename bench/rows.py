@@ -98,13 +98,9 @@ def _plain(row: tuple[Any, ...]) -> list[Any]:
 
 
 def _simple(value: Any) -> Any:
-    return (
-        value.timestamp()
-        if isinstance(value, datetime)
-        else value
-        if isinstance(value, int | None)
-        else str(value)
-    )
+    if isinstance(value, datetime):
+        return value.timestamp()
+    return value if isinstance(value, int | None) else str(value)
 
 
 def _print(value: Any) -> None:

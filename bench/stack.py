@@ -100,11 +100,17 @@ class Stack:
                 ids += [job["id"] for job in answer.json()["jobs"]]
         return ids
 
+    def waiting(self) -> int:
+        """Jobs that wait now."""
+        return sum(queue["jobs"] for queue in self._queues())
+
+    def leases(self) -> int:
+        """Jobs that workers hold now."""
+        return sum(queue["leases"] for queue in self._queues())
+
     def unfinished(self) -> int:
         """Jobs that wait or run now."""
-        with self.client() as client:
-            queues = client.get("/api/v1/queues/").raise_for_status().json()
-        return sum(queue["jobs"] + queue["leases"] for queue in queues)
+        return sum(queue["jobs"] + queue["leases"] for queue in self._queues())
 
     def until_empty(self, seconds: float) -> None:
         """Wait until nothing waits or runs. Raises TimeoutError."""
@@ -114,6 +120,11 @@ class Stack:
         """Wait until so many workers may claim. Raises TimeoutError."""
         what = f"{workers} workers are ready"
         places.until(lambda: len(self._ready()) >= workers, seconds=READY_SECONDS, what=what, poll_seconds=0.1)
+
+    def _queues(self) -> list[dict[str, Any]]:
+        with self.client() as client:
+            rows: list[dict[str, Any]] = client.get("/api/v1/queues/").raise_for_status().json()
+        return rows
 
     def _ready(self) -> list[str]:
         with self.client() as client:

@@ -1,4 +1,4 @@
-"""The Azure conversation trace as arrivals: a window of it, dealt to tiers, scaled to an engine. Pure but for a file.
+"""The Azure conversation trace as arrivals: a window of it, dealt to tiers and scaled to an engine.
 
 Source and licence: `bench/data/README.md`.
 """
