@@ -10,6 +10,9 @@ ENGINE_REQUIREMENTS ?=
 READY_FILE ?=
 ARGS ?=
 ONLY ?=
+SEED ?=
+FAULTS ?= 100
+DATABASE ?= sqlite
 
 BIN := .venv/bin
 MANAGE := $(BIN)/python manage.py
@@ -17,7 +20,7 @@ MANAGE := $(BIN)/python manage.py
 # Recipes that run for long begin with exec: a signal to make must reach the process, not a shell above it.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run demo test bench system-packages check lint format clean distclean
+.PHONY: help setup run demo test faults bench system-packages check lint format clean distclean
 
 help: ## Show this help
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -45,6 +48,10 @@ test: setup system-packages check ## All checks, then all tests on SQLite and on
 		wait $$other; postgresql=$$?; \
 		cat artifacts/postgresql.log; \
 		exit $$((sqlite | postgresql))
+
+faults: setup system-packages ## Break a running stack again and again, ten faults each (FAULTS=100 SEED=123 DATABASE=sqlite|postgresql)
+	@exec env FAULTS_COUNT=$(FAULTS) FAULTS_SEED=$(SEED) $(BIN)/pytest --database $(DATABASE) --log-cli-level=INFO \
+		--log-cli-format="%(asctime)s %(message)s" tests/acceptance/faults/test_by_seed.py $(ARGS)
 
 bench: setup ## Measure against baselines and write bench/results.md (ONLY="B1 B2" for some rows)
 	@exec $(BIN)/python -m bench $(ONLY)

@@ -23,9 +23,9 @@ def abort(job_id: uuid.UUID, claim_id: uuid.UUID | None) -> None:
     try:
         broker.get_broker().ping()  # fails at once; the broadcast would hold up the caller for seconds
         celery.current_app.control.broadcast(TERMINATE, arguments={"task_id": task_id})
-    except Exception:  # whatever a broker connection raises, the cancel itself is done
+    except Exception as error:  # whatever a broker connection raises, the cancel itself is done
         logger.warning(
-            "Abort not broadcast, the lease's renewal will tell",
-            exc_info=True,
+            "Abort not broadcast, the lease's renewal will tell: %r",
+            error,
             extra={"action": "abort_not_sent", "job_id": job_id, "claim_id": claim_id},
         )

@@ -28,10 +28,10 @@ def publish(entries: Sequence[broker.Entry]) -> None:
     """Queue committed rows. Without Redis they stay accepted: the reconciler publishes them when it is back."""
     try:
         broker.get_broker().publish(entries)
-    except broker.BrokerAway:
+    except broker.BrokerAway as error:
         logger.warning(
-            "Jobs not published, the reconciler will",
-            exc_info=True,
+            "Jobs not published, the reconciler will: %s",
+            error,
             extra={"action": "publish_deferred", "count": len(entries)},
         )
 

@@ -7,6 +7,7 @@ have() { command -v "$1" >/dev/null 2>&1; }
 missing=""
 have chromium || have chromium-browser || have google-chrome || missing="$missing chromium"
 have initdb || ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || missing="$missing postgresql"
+[ -n "$(find /usr/lib -name 'libfaketimeMT.so.1' 2>/dev/null)" ] || missing="$missing libfaketime"
 [ -n "$missing" ] || exit 0
 
 if [ "$(id -u)" = 0 ] && have apt-get; then

@@ -72,6 +72,11 @@ def pytest_report_header(config: pytest.Config) -> str:
     return f"database: {config.option.database}"
 
 
+def name() -> str:
+    """Return what the tests run on, as `--database` takes it."""
+    return POSTGRESQL if _servers else SQLITE
+
+
 def url_of(name: str) -> str:
     """The `DATABASE_URL` of the database, or SQLite's file, of that name."""
     return _servers[0].url(name) if _servers else f"sqlite:///{name}"

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import tempfile
 import urllib.parse
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final, LiteralString
 
@@ -43,6 +43,17 @@ class Server:
         self._command = command
         self._process: subprocess.Popen[bytes] | None = None
 
+    @property
+    def pid(self) -> int:
+        """Its first process, from which all others stem."""
+        assert self._process
+        return self._process.pid
+
+    @property
+    def is_running(self) -> bool:
+        """Whether that one lives."""
+        return self._process is not None and self._process.poll() is None
+
     def start(self) -> None:
         """Start it and wait until it takes connections."""
         with (self.folder / "log").open("ab") as log:
@@ -71,8 +82,7 @@ class Server:
         self.run("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname <> 'postgres'")
 
     def _answers(self) -> bool:
-        is_running = self._process is not None and self._process.poll() is None
-        assert is_running, (self.folder / "log").read_text(errors="replace")[-2000:]
+        assert self.is_running, (self.folder / "log").read_text(errors="replace")[-2000:]
         with contextlib.suppress(psycopg.OperationalError):
             self.run("SELECT 1")
             return True
@@ -80,14 +90,14 @@ class Server:
 
 
 @contextlib.contextmanager
-def running() -> Iterator[Server]:
-    """A server for the length of a `with`; nothing of it is left behind. Raises NoServer."""
+def running(parent: Path | None = None, **settings: str) -> Iterator[Server]:
+    """A server for the length of a `with`, its folder in `parent`; nothing of it is left. Raises NoServer."""
     binaries, owner = find(), _owner()
-    with tempfile.TemporaryDirectory(prefix="pg-") as name:
+    with tempfile.TemporaryDirectory(prefix="pg-", dir=parent) as name:
         folder = Path(name)
         os.chown(folder, owner.pw_uid, owner.pw_gid)
         _create(binaries, folder, owner)
-        server = Server(folder, _command(binaries, folder, owner))
+        server = Server(folder, _command(binaries, folder, owner, SETTINGS | settings))
         try:
             server.start()
             yield server
@@ -122,9 +132,9 @@ def _create(binaries: Path, folder: Path, owner: pwd.struct_passwd) -> None:
         raise RuntimeError(f"initdb failed:\n{done.stdout}{done.stderr}")
 
 
-def _command(binaries: Path, folder: Path, owner: pwd.struct_passwd) -> list[str]:
-    settings = [f"--{name}={value}" for name, value in SETTINGS.items()]
-    return _as(owner, [str(binaries / "postgres"), "-D", str(folder / "data"), "-k", str(folder), *settings])
+def _command(binaries: Path, folder: Path, owner: pwd.struct_passwd, settings: Mapping[str, str]) -> list[str]:
+    options = [f"--{name}={value}" for name, value in settings.items()]
+    return _as(owner, [str(binaries / "postgres"), "-D", str(folder / "data"), "-k", str(folder), *options])
 
 
 def _as(owner: pwd.struct_passwd, command: list[str]) -> list[str]:

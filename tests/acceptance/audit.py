@@ -31,8 +31,15 @@ KEPT_KEYS: Final = (
 )
 """One in all, or for each queue, tier, tenant or exchange, however many jobs there were."""
 
-EXPIRING_KEYS: Final[Mapping[str, int]] = {"s:*": 600, "mail:*": 60, "lock:*": 3, "*.reply.celery.pidbox": 10}
-"""What may outlive a job: its stream for those who come back, a web process's mail; with the most seconds."""
+EXPIRING_KEYS: Final[Mapping[str, int]] = {
+    "s:*": 600,
+    "mail:*": 60,
+    "r:*": 60,
+    "lock:*": 3,
+    "*.reply.celery.pidbox": 10,
+}
+"""What may outlive a job: its stream for those who come back, a web process's mail, room kept by one that died;
+with the most seconds."""
 
 NEXT: Final = {
     "queued": {"running", "cancelled", "expired", "failed"},

@@ -1,6 +1,7 @@
 """Workers started by hand beside a stack of none, and what they and their engines say of themselves."""
 
 import contextlib
+import json
 import re
 import signal
 import subprocess
@@ -60,6 +61,21 @@ def registry(stack: Stack) -> dict[str, dict[str, Any]]:
     return {row["name"].partition("@")[0]: row for row in rows}
 
 
+def is_whole(stack: Stack) -> bool:
+    """Whether every part runs, and all workers are ready: a worker's row outlives it for a while."""
+    try:
+        pids = json.loads(stack.ready_file.read_text())["pids"]
+        rows = registry(stack)
+    except (httpx.HTTPError, OSError):
+        return False
+    workers = [name for name in pids if name.startswith("worker")]
+    return all(map(_lives, pids.values())) and all(rows.get(w, {}).get("state") == "ready" for w in workers)
+
+
+def _lives(pid: int) -> bool:
+    return psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+
+
 def engine_gauge(stack: Stack, worker: str, name: str) -> int:
     """One gauge of the engine of `worker`, asked on the engine's own socket."""
     socket = stack.folder / "state" / "engines" / f"{worker}.sock"
@@ -100,13 +116,13 @@ def submit(
     **fields: object,
 ) -> list[str]:
     """Submit `count` jobs in one call, the tiers taking turns; returns their ids. `fields` go into the bodies."""
+    served = model(stack)
     with stack.client() as client:
-        model = client.get("/v1/models").json()["data"][0]["id"]
         jobs = [
             {
                 "tier": tiers[i % len(tiers)],
                 "body": {
-                    "model": model,
+                    "model": served,
                     "max_tokens": max_tokens,
                     "messages": [{"role": "user", "content": f"Question number {i}"}],
                     **fields,
@@ -116,6 +132,12 @@ def submit(
         ]
         accepted = client.post("/api/v1/jobs/", json={"jobs": jobs}).raise_for_status().json()["jobs"]
     return [job["id"] for job in accepted]
+
+
+def model(stack: Stack) -> str:
+    """Name of the model that it serves."""
+    with stack.client() as client:
+        return str(client.get("/v1/models").raise_for_status().json()["data"][0]["id"])
 
 
 def job(stack: Stack, job_id: str) -> dict[str, Any]:
@@ -154,6 +176,17 @@ def wait_until_finished(stack: Stack, ids: list[str], *, seconds: float = 60) ->
         return bool(found) and all(job["finished_at"] for job in found)
 
     until(are_finished, seconds=seconds, what=f"{len(ids)} jobs are finished")
+    return found
+
+
+def all_ids(stack: Stack) -> set[str]:
+    """Ids of all jobs there ever were."""
+    found, url = set[str](), "/api/v1/jobs/?limit=500"
+    with stack.client() as client:
+        while url:
+            page = client.get(url).raise_for_status().json()
+            found |= {job["id"] for job in page["results"]}
+            url = page["next"]
     return found
 
 

@@ -1,6 +1,5 @@
 """Clients that follow a job while things break, and what they were told."""
 
-import contextlib
 import json
 import threading
 from collections.abc import Iterator
@@ -10,10 +9,12 @@ from typing import Any
 import httpx
 
 from inference.states import TERMINAL
+from tests.acceptance import fleet
 from tests.acceptance.stacks import Stack
 from tests.waiting import until
 
 FOLLOW_SECONDS = 60.0
+RETRY_SECONDS = 0.1
 
 
 class Follower(threading.Thread):
@@ -26,7 +27,7 @@ class Follower(threading.Thread):
         """Id, event and data of each."""
         self.connections = 0
         self._stack = stack
-        self._is_leaving = False
+        self._leaving = threading.Event()
 
     @property
     def is_done(self) -> bool:
@@ -34,13 +35,15 @@ class Follower(threading.Thread):
 
     def run(self) -> None:
         """Follow until the job's end."""
-        while not (self.is_done or self._is_leaving):
-            with contextlib.suppress(httpx.HTTPError):
+        while not (self.is_done or self._leaving.is_set()):
+            try:
                 self._read()
+            except httpx.HTTPError:
+                self._leaving.wait(RETRY_SECONDS)
 
     def leave(self) -> None:
         """Follow no more, whether or not the end came."""
-        self._is_leaving = True
+        self._leaving.set()
         self.join(FOLLOW_SECONDS)
 
     def _read(self) -> None:
@@ -51,7 +54,7 @@ class Follower(threading.Thread):
             self.connections += 1
             for message in _messages(answer.iter_lines()):
                 self.messages.append(message)
-                if self.is_done or self._is_leaving:
+                if self.is_done or self._leaving.is_set():
                     return
 
     def said(self, claim_id: str) -> str:
@@ -107,6 +110,8 @@ class Chat(threading.Thread):
         self.error: dict[str, Any] | None = None
         self.is_complete = False
         self.is_cut = False
+        self.status: int | None = None
+        """Of the answer; None if there was none."""
         self._stack = stack
         self._body = {
             "max_tokens": max_tokens,
@@ -121,9 +126,11 @@ class Chat(threading.Thread):
     def run(self) -> None:
         """Call, and read to the end."""
         with self._stack.client() as client:
-            model = client.get("/v1/models").json()["data"][0]["id"]
             try:
-                with client.stream("POST", "/v1/chat/completions", json={"model": model, **self._body}) as answer:
+                body = {"model": fleet.model(self._stack), **self._body}
+                with client.stream("POST", "/v1/chat/completions", json=body) as answer:
+                    self.status = answer.status_code
+                    answer.raise_for_status()
                     self.job_id = answer.headers["x-sluice-job-id"]
                     for line in answer.iter_lines():
                         self._take(line)

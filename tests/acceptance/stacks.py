@@ -8,8 +8,8 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -25,6 +25,7 @@ MARK: Final = "SLUICE_TEST_MARK"
 """An environment variable that all processes of a stack inherit: what carries it is the stack's."""
 READY_SECONDS: Final = 90.0
 STOP_SECONDS: Final = 60.0
+MANAGE: Final = ("manage.py",)
 NO_ENV: Final[Mapping[str, str]] = {}
 FAST: Final = {"SLUICE_LEASE_SECONDS": "2", "SLUICE_RECONCILE_SECONDS": "1", "SLUICE_DRAIN_SECONDS": "20"}
 
@@ -38,6 +39,8 @@ class Stack:
     folder: Path
     access: dict[str, Any]
     """What the ready file says."""
+    env: Mapping[str, str] = field(default_factory=dict)
+    """What it was started with beyond the usual."""
 
     @property
     def base_url(self) -> str:
@@ -74,6 +77,7 @@ class Stack:
             "REDIS_URL": self.access["redis_url"],
             MARK: self.mark,
             **databases.of_stack(self.folder),
+            **self.env,
         }
         return {**_clean_environment(), **FAST, **ours}
 
@@ -126,14 +130,18 @@ def _inherited(process: psutil.Process, variable: str) -> str | None:
 
 
 def launch(
-    folder: Path, *arguments: str, port: int | None = None, env: Mapping[str, str] = NO_ENV
+    folder: Path,
+    *arguments: str,
+    port: int | None = None,
+    env: Mapping[str, str] = NO_ENV,
+    program: Sequence[str] = MANAGE,
 ) -> tuple[subprocess.Popen[bytes], str]:
     """Start `manage.py up`; returns it with its mark. Its output goes to `up.log` in the folder."""
     mark = secrets.token_hex(8)
     chosen = str(port or ports.any_free("127.0.0.1"))
     command = [
         sys.executable,
-        "manage.py",
+        *program,
         "up",
         "--engine",
         "sim",
@@ -178,13 +186,13 @@ def wait_ready(
 
 
 @contextlib.contextmanager
-def running(*arguments: str, env: Mapping[str, str] = NO_ENV) -> Iterator[Stack]:
+def running(*arguments: str, env: Mapping[str, str] = NO_ENV, program: Sequence[str] = MANAGE) -> Iterator[Stack]:
     """A stack for the length of a `with`; nothing of it is left behind, whatever happens in it."""
     # Not pytest's folder: its path may be too long for a Unix socket below it.
     with tempfile.TemporaryDirectory(prefix="stack-") as name:
-        process, mark = launch(Path(name), *arguments, env=env)
+        process, mark = launch(Path(name), *arguments, env=env, program=program)
         try:
-            yield wait_ready(process, mark, Path(name))
+            yield replace(wait_ready(process, mark, Path(name)), env=env)
         finally:
             clean_up(process, mark)
             databases.drop_of_stack(Path(name))

@@ -1,9 +1,7 @@
 """One stack of two slow workers for all faults: each test breaks it, and finds that it mends itself."""
 
-import json
 from collections.abc import Iterator
 
-import psutil
 import pytest
 
 from tests.acceptance import fleet, stacks
@@ -13,7 +11,6 @@ from tests.waiting import until
 SLOW = {"SLUICE_SIM_ARGS": "--decode-tps=20"}
 """A job of 40 tokens takes 2 s, as long as a lease."""
 MEND_SECONDS = 60.0
-WORKERS = ("worker-1", "worker-2")
 
 
 @pytest.fixture(scope="session")
@@ -25,21 +22,8 @@ def fault_stack() -> Iterator[Stack]:
 @pytest.fixture
 def broken(fault_stack: Stack) -> Iterator[Stack]:
     """The stack, mended after the test before; what a test that failed left to be done is cancelled."""
-    until(lambda: is_whole(fault_stack), seconds=MEND_SECONDS, what="the stack has mended itself")
+    until(lambda: fleet.is_whole(fault_stack), seconds=MEND_SECONDS, what="the stack has mended itself")
     yield fault_stack
     for job_id in fleet.unfinished(fault_stack):
         with fault_stack.client() as client:
             client.post(f"/api/v1/jobs/{job_id}/cancel/")
-
-
-def is_whole(stack: Stack) -> bool:
-    """Whether every part runs, and both workers are ready: a worker's row outlives it for a while."""
-    pids = json.loads(stack.ready_file.read_text())["pids"]
-    if not all(is_alive(pid) for pid in pids.values()):
-        return False
-    rows = fleet.registry(stack)
-    return all(name in rows and rows[name]["state"] == "ready" for name in WORKERS)
-
-
-def is_alive(pid: int) -> bool:
-    return psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE

@@ -1,0 +1,116 @@
+"""Ten faults a stack, dealt by a seed, under a load of every kind: all that was accepted ends once, and well.
+
+`make faults SEED=… FAULTS=…` repeats a run or makes a long one.
+"""
+
+import collections
+import contextlib
+import logging
+import os
+import subprocess
+from collections.abc import Iterator
+from typing import Any, Final
+
+import pytest
+from django.conf import settings
+
+from inference.states import JobStatus
+from tests import databases
+from tests.acceptance import fleet
+from tests.acceptance.audit import audit
+from tests.acceptance.faults import catalogue, clocks, disks, places, plan
+from tests.acceptance.faults.load import Load
+from tests.acceptance.faults.places import Place
+from tests.acceptance.faults.plan import Round
+from tests.waiting import until
+
+logger = logging.getLogger(__name__)
+
+FAULTS_A_STACK: Final = 10
+MEND_SECONDS: Final = 60.0
+QUIET_SECONDS: Final = 90.0
+
+
+def first_seed() -> int:
+    """The one asked for; else another one for each commit."""
+    if asked := os.environ.get("FAULTS_SEED"):
+        return int(asked)
+    git = ("git", "rev-parse", "--short=6", "HEAD")
+    head = subprocess.run(git, cwd=settings.BASE_DIR, capture_output=True, text=True, check=False).stdout
+    return int(head.strip() or "0", 16) * 100
+
+
+def seeds() -> list[int]:
+    """One a stack."""
+    count = int(os.environ.get("FAULTS_COUNT", FAULTS_A_STACK))
+    return [first_seed() + i for i in range(-(-count // FAULTS_A_STACK))]
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("seed", seeds())
+def test_all_that_was_accepted_ends_once_and_well_whatever_breaks(seed: int) -> None:
+    known = catalogue.faults(
+        has_server=databases.name() == databases.POSTGRESQL,
+        has_disk=disks.may_mount(),
+        has_clocks=clocks.library() is not None,
+    )
+    told = list[str]()
+    with places.running() as place:
+        seen = set[str]()
+        for number, turn in enumerate(plan.rounds(seed, known, FAULTS_A_STACK)):
+            told.append(str(turn))
+            with saying(seed, told, place):
+                jobs = survive(place, turn, seed=100 * seed + number, seen=seen)
+                seen |= {job["id"] for job in jobs}
+                ends = dict(collections.Counter(job["status"] for job in jobs))
+                logger.info("seed %d, round %d: %s; %s", seed, number + 1, turn, ends)
+
+
+@contextlib.contextmanager
+def saying(seed: int, told: list[str], place: Place) -> Iterator[None]:
+    """Add to a failure what led to it, and how to see it again."""
+    try:
+        yield
+    except Exception as error:
+        history = "\n".join(f"  {turn}" for turn in told)
+        again = f"make faults SEED={seed} FAULTS={FAULTS_A_STACK} DATABASE={databases.name()}"
+        error.add_note(f"Faults so far:\n{history}\nTo repeat: {again}\n{place.stack.log()[-6000:]}")
+        raise
+
+
+def survive(place: Place, turn: Round, *, seed: int, seen: set[str]) -> list[dict[str, Any]]:
+    """Break the stack under load, and find everything in order afterwards; returns the jobs."""
+    until(lambda: place.is_whole, seconds=MEND_SECONDS, what="the stack is whole")
+    model = fleet.model(place.stack)
+    load = Load(place.stack, model, seed)
+    with contextlib.ExitStack() as lasting:
+        load.start()
+        try:
+            until(lambda: fleet.count(place.stack, "running") > 5, seconds=MEND_SECONDS, what="jobs run")
+            go_wrong(place, turn, lasting)
+            until(lambda: place.is_whole, seconds=MEND_SECONDS, what=f"the stack has mended itself: {turn}")
+            before = len(load.accepted)
+            until(lambda: len(load.accepted) > before, seconds=MEND_SECONDS, what="it takes work again")
+        finally:
+            load.stop()
+        ids = fleet.all_ids(place.stack) - seen
+        jobs = audit(place.stack, sorted(ids), seconds=QUIET_SECONDS)
+        load.check(jobs)
+        check_ends(jobs, turn)
+    return jobs
+
+
+def go_wrong(place: Place, turn: Round, lasting: contextlib.ExitStack) -> None:
+    """Have the round's faults happen, and end those that end while the load goes on."""
+    with contextlib.ExitStack() as brief:
+        for fault in turn.faults:
+            kind = catalogue.KINDS[fault.kind]
+            chosen = lasting if kind.outlasts_the_load else brief
+            chosen.enter_context(kind.happen(place, fault.target))
+        places.let_pass(turn.hold_seconds)
+
+
+def check_ends(jobs: list[dict[str, Any]], turn: Round) -> None:
+    """What nobody cancelled succeeded: each job has attempts enough for what one round can do to it."""
+    wrong = [job for job in jobs if job["status"] not in {JobStatus.SUCCEEDED, JobStatus.CANCELLED}]
+    assert not wrong, (str(turn), len(wrong), wrong[:3])
