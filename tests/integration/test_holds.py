@@ -15,7 +15,8 @@ def test_a_pause_is_a_row_and_says_who_did_it(db: None, caplog: pytest.LogCaptur
     [row] = holds.hold_queues(Action.PAUSE, [QUEUE], by="user ann")
     row.refresh_from_db()
     assert (row.is_paused, row.is_draining, row.held_by) == (True, False, "user ann")
-    assert row.held_at is not None and row.resumed_at is None
+    assert row.held_at is not None
+    assert row.resumed_at is None
     assert f"pause of {QUEUE} by user ann" in caplog.text
 
 
@@ -35,7 +36,8 @@ def test_a_resume_ends_pause_and_drain(db: None) -> None:
     for action in (Action.PAUSE, Action.DRAIN, Action.RESUME):
         [row] = holds.hold_queues(action, [QUEUE], by="ann")
     assert (row.is_paused, row.is_draining) == (False, False)
-    assert row.resumed_at == row.held_at is not None
+    assert row.resumed_at is not None
+    assert row.resumed_at == row.held_at
 
 
 def test_the_end_of_a_queues_drain_is_not_the_end_of_a_pause(db: None) -> None:

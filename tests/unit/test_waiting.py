@@ -1,0 +1,168 @@
+"""One fact at a time is made true; the reason must be the first that holds."""
+
+from typing import Any
+
+import pytest
+
+from inference.states import WorkerState
+from inference.waiting import (
+    CapUse,
+    Engine,
+    Place,
+    Queue,
+    Reason,
+    Waiting,
+    ahead_of_other_tenants,
+    ahead_of_other_tiers,
+    decide,
+    wait_seconds,
+)
+
+
+def engine(**overrides: Any) -> Engine:
+    values: dict[str, Any] = {
+        "name": "worker-1",
+        "state": WorkerState.READY,
+        "slots": 8,
+        "in_flight": 3,
+        "kv_tokens": 1000,
+        "kv_used": 300,
+        "reserved_slots": 1,
+        "reserved_kv": 50,
+    }
+    return Engine(**values | overrides)
+
+
+def queue(*engines: Engine, **overrides: Any) -> Queue:
+    return Queue(**{"name": "m.bulk.short", "engines": engines or (engine(),), "service_seconds": 4.0} | overrides)
+
+
+def place(**overrides: Any) -> Place:
+    return Place(**{"kv_tokens": 100, "estimate_seconds": 1.0} | overrides)
+
+
+FULL = engine(in_flight=8)
+ALMOST_FULL = engine(in_flight=7)
+
+
+@pytest.mark.parametrize(
+    ("found", "reason", "says"),
+    [
+        (decide(queue(is_paused=True, held_by="user ann"), place()), Reason.PAUSED, "by user ann"),
+        (decide(Queue(name="m.bulk.short", other_engines=1), place()), Reason.NO_WORKER, "1 worker of the model"),
+        (decide(queue(engine(state=WorkerState.PAUSED)), place()), Reason.WORKER_PAUSED, "worker-1 is paused"),
+        (decide(queue(engine(state=WorkerState.DRAINING)), place()), Reason.WORKER_PAUSED, "is draining"),
+        (
+            decide(queue(engine(state=WorkerState.LOADING, detail="the engine crashed")), place()),
+            Reason.WORKER_LOADING,
+            "worker-1 is loading (the engine crashed)",
+        ),
+        (decide(queue(), place(backing_off_seconds=2.0)), Reason.BACKING_OFF, "in 2.0 s"),
+        (
+            decide(queue(caps=(CapUse("tier bulk", 3, 3),)), place()),
+            Reason.IN_FLIGHT_CAP,
+            "tier bulk may run 3 jobs",
+        ),
+        (decide(queue(FULL), place()), Reason.NO_FREE_SLOT, "all 8 slots of 1 worker"),
+        (decide(queue(FULL), place(own_ahead=4)), Reason.NO_FREE_SLOT, "all 8 slots"),
+        (decide(queue(FULL), place(tenants_ahead=4)), Reason.FAIR_SHARE, "about 4 jobs before it; all 8 slots"),
+        (decide(queue(ALMOST_FULL), place()), Reason.RESERVED_SLOTS, "reserved"),
+        (
+            decide(queue(max_share=0.25, tier_leases=2, is_online_about=True), place()),
+            Reason.MAX_SHARE,
+            "its share, 2 slots",
+        ),
+        (
+            decide(queue(engine(kv_used=900)), place()),
+            Reason.NO_FREE_KV,
+            "needs 100 KV tokens; at most 50 are free",
+        ),
+        (
+            decide(queue(gather_jobs=5, gather_seconds=3, oldest_seconds=1, tier_jobs=2), place()),
+            Reason.GATHER_WINDOW,
+            "5 jobs of its tier, or 2.0 s; 2 wait",
+        ),
+        (decide(queue(), place(own_ahead=1)), Reason.FAIR_SHARE, "about 1 job before it"),
+        (decide(queue(), place()), Reason.NEXT, "about to take it"),
+    ],
+)
+def test_the_first_reason_that_holds_is_told(found: Waiting, reason: Reason, says: str) -> None:
+    assert found.reason is reason
+    assert says in found.detail
+
+
+@pytest.mark.parametrize(
+    ("found", "not_reason"),
+    [
+        (decide(queue(engine(state=WorkerState.LOADING), engine()), place()), Reason.WORKER_LOADING),
+        (decide(queue(engine(state=WorkerState.PAUSED), engine()), place()), Reason.WORKER_PAUSED),
+        (decide(queue(ALMOST_FULL, uses_reserve=True), place()), Reason.RESERVED_SLOTS),
+        (decide(queue(engine(kv_used=900), uses_reserve=True), place()), Reason.NO_FREE_KV),
+        (decide(queue(engine(kv_used=900), engine()), place()), Reason.NO_FREE_KV),
+        (decide(queue(max_share=0.25, tier_leases=2), place()), Reason.MAX_SHARE),
+        (decide(queue(gather_jobs=5, gather_seconds=3, oldest_seconds=3), place()), Reason.GATHER_WINDOW),
+        (decide(queue(caps=(CapUse("tier bulk", 3, 2),)), place()), Reason.IN_FLIGHT_CAP),
+    ],
+)
+def test_what_does_not_hold_the_job_is_not_told(found: Waiting, not_reason: Reason) -> None:
+    assert (found.reason, not_reason) == (Reason.NEXT, not_reason)
+
+
+def test_a_job_of_any_size_fits_an_idle_engine() -> None:
+    idle = engine(in_flight=0, kv_used=0)
+    assert decide(queue(idle), place(kv_tokens=5000)).reason is Reason.NEXT
+
+
+def test_an_idle_engine_gathers_nothing() -> None:
+    idle = engine(in_flight=0)
+    assert decide(queue(engine(), idle, gather_jobs=5, gather_seconds=3), place()).reason is Reason.NEXT
+
+
+@pytest.mark.parametrize(
+    "unknown",
+    [
+        queue(is_paused=True),
+        Queue(name="m.bulk.short"),
+        queue(engine(state=WorkerState.PAUSED)),
+        queue(engine(state=WorkerState.LOADING)),
+    ],
+)
+def test_no_start_is_promised_where_none_can_be(unknown: Queue) -> None:
+    assert decide(unknown, place()).seconds is None
+
+
+def test_the_start_is_told_by_what_jobs_took_lately() -> None:
+    # 7 of 8 slots are for its tier; 14 go at 4 s each before the 14th starts.
+    assert decide(queue(FULL), place(own_ahead=13)).seconds == pytest.approx(14 * 4 / 7)
+
+
+def test_without_a_measure_its_estimate_is_taken() -> None:
+    assert decide(queue(FULL, service_seconds=None), place(estimate_seconds=7.0)).seconds == pytest.approx(1.0)
+
+
+def test_a_cap_bounds_how_many_start_at_once() -> None:
+    capped = queue(caps=(CapUse("queue", 2, 2),))
+    assert decide(capped, place(own_ahead=1)).seconds == pytest.approx(2 * 4 / 2)
+
+
+def test_a_backoff_is_waited_for_at_least() -> None:
+    assert decide(queue(), place(backing_off_seconds=9.0)).seconds == 9.0
+
+
+def test_a_free_slot_is_not_waited_for() -> None:
+    assert wait_seconds(queue(), 1, Reason.NEXT, estimate_seconds=1.0) == 0
+
+
+def test_of_a_dump_as_many_go_first_as_take_turns_with_it() -> None:
+    assert ahead_of_other_tenants(own_ahead=0, tenants_first=1, tenants=2, weight=1.0, jobs=10_000) == 1
+    assert ahead_of_other_tenants(own_ahead=9, tenants_first=1, tenants=2, weight=1.0, jobs=10_000) == 10
+    assert ahead_of_other_tenants(own_ahead=9, tenants_first=0, tenants=2, weight=3.0, jobs=10_000) == 3
+
+
+def test_no_more_go_first_than_there_are() -> None:
+    assert ahead_of_other_tenants(own_ahead=9_999, tenants_first=1, tenants=2, weight=1.0, jobs=1) == 1
+
+
+def test_heavier_tiers_go_first_as_far_as_they_have_jobs() -> None:
+    assert ahead_of_other_tiers(ahead=0, weight=1.0, others=[(400.0, 30), (100.0, 200)]) == 30 + 100
+    assert ahead_of_other_tiers(ahead=9, weight=400.0, others=[(1.0, 1000), (100.0, 1000)]) == 2
