@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from inference import broker, errors
+from inference.estimates import Demand, Learned
+from inference.limits import ModelLimits
 
 MAX_RETRY_AFTER_SECONDS: Final = 120
 """Beyond this no promise: clients would not wait."""
@@ -18,25 +20,28 @@ class Offer:
 
     queue: str
     job_ids: Sequence[uuid.UUID]
-    seconds: float
-    """Expected service time of all of them together."""
-    slots: int
-    """Sequences that one engine runs at once."""
+    owner: str
+    """Whose outputs they will resemble (`estimates.owner`)."""
+    model: ModelLimits
+    demands: Sequence[Demand]
+    """What each of them asks for."""
     cap: int
     """Most jobs that may wait in the queue."""
 
 
-def admit(offer: Offer) -> None:
-    """Reserve room for all jobs of the offer, or none. Raises errors.Rejected; without Redis errors.Unavailable.
+def admit(offer: Offer) -> Learned:
+    """Reserve room for all jobs of the offer, or none. Returns what is known to estimate them by.
 
-    What was reserved is published or withdrawn, else it lapses after a minute.
+    Raises errors.Rejected; without Redis errors.Unavailable. What was reserved is published or withdrawn, else it
+    lapses after a minute.
     """
     try:
-        answer = broker.get_broker().admit(offer.queue, offer.job_ids, cap=offer.cap)
+        answer = broker.get_broker().admit(offer.queue, offer.job_ids, cap=offer.cap, owner=offer.owner)
     except broker.BrokerAway as error:
         raise errors.Unavailable("The queue cannot be reached; nothing was accepted. Try again.") from error
     if refusal := decide(offer, answer):
         raise refusal
+    return answer.learned
 
 
 def decide(offer: Offer, answer: broker.Admission) -> errors.Rejected | None:
@@ -47,9 +52,10 @@ def decide(offer: Offer, answer: broker.Admission) -> errors.Rejected | None:
         f"queue {offer.queue} takes at most {answer.cap} waiting jobs; {answer.waiting} wait, "
         f"{len(offer.job_ids)} more asked for"
     )
-    return errors.Rejected(message, retry_after_seconds=retry_after(offer))
+    return errors.Rejected(message, retry_after_seconds=retry_after(offer, answer.learned))
 
 
-def retry_after(offer: Offer) -> float:
+def retry_after(offer: Offer, learned: Learned) -> float:
     """Whole seconds until one engine has worked off as much as was asked for: then there is room for it."""
-    return float(min(MAX_RETRY_AFTER_SECONDS, max(1, math.ceil(offer.seconds / offer.slots))))
+    seconds = sum(learned.seconds(offer.model, demand) for demand in offer.demands) / offer.model.max_num_seqs
+    return float(min(MAX_RETRY_AFTER_SECONDS, max(1, math.ceil(seconds))))

@@ -10,7 +10,7 @@ from typing import Any
 
 import uuid_utils.compat
 
-from inference import broker, errors, routing, tokens, validation
+from inference import broker, errors, estimates, routing, tokens, validation
 from inference.lifecycle import NewJob
 from inference.limits import Limits, ModelLimits, TierLimits
 from inference.states import Endpoint
@@ -47,15 +47,7 @@ class Submission:
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared:
-    """A request that may be admitted: the row and the entry it will have."""
-
-    job: NewJob
-    entry: broker.Entry
-
-
-@dataclass(frozen=True, slots=True)
-class _Draft:
+class Draft:
     """A checked request whose tokens are not counted yet."""
 
     submission: Submission
@@ -66,6 +58,23 @@ class _Draft:
     """None: the prompt came as token ids."""
     proven_tokens: int = 0
     """At least so many, more than fit: its size says so, and it need not be tokenised. 0: it does not say so."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A request that may be admitted."""
+
+    job_id: uuid.UUID
+    queue: routing.QueueName
+    caller: Caller
+    draft: Draft
+    demand: estimates.Demand
+    created_at: datetime
+
+    @property
+    def model(self) -> ModelLimits:
+        """The model asked for."""
+        return self.draft.model
 
 
 def prepare(caller: Caller, items: Sequence[Submission], *, limits: Limits, now: datetime) -> list[Prepared]:
@@ -94,7 +103,7 @@ def _named(place: int, items: Sequence[Submission]) -> Iterator[None]:
         raise
 
 
-def _draft(caller: Caller, submission: Submission, limits: Limits) -> _Draft:
+def _draft(caller: Caller, submission: Submission, limits: Limits) -> Draft:
     request = validation.clean(submission.endpoint, submission.body)
     model = limits.models.get(request.model)
     if model is None:
@@ -104,7 +113,7 @@ def _draft(caller: Caller, submission: Submission, limits: Limits) -> _Draft:
     counter = tokens.counter(model)
     prompt = _prompt(request, counter)
     least = counter.at_least(prompt) if prompt else 0
-    return _Draft(submission, request, model, tier, prompt, least if least > model.max_model_len else 0)
+    return Draft(submission, request, model, tier, prompt, least if least > model.max_model_len else 0)
 
 
 def pick_tier(caller: Caller, limits: Limits, *, tier: str | None, service_tier: str | None) -> TierLimits:
@@ -140,7 +149,7 @@ def _prompt(request: validation.Request, counter: tokens.Counter) -> tokens.Prom
     return tokens.Prompt(prompt, special) if isinstance(prompt, str) else None
 
 
-def _count(drafts: Sequence[_Draft]) -> list[int]:
+def _count(drafts: Sequence[Draft]) -> list[int]:
     """Prompt tokens of each; those of one model together, which uses all cores."""
     counts = [draft.proven_tokens if draft.prompt else len(draft.request.body["prompt"]) for draft in drafts]
     for model in {draft.model.name: draft.model for draft in drafts}.values():
@@ -152,7 +161,7 @@ def _count(drafts: Sequence[_Draft]) -> list[int]:
     return counts
 
 
-def _truncated(draft: _Draft, prompt_tokens: int) -> int:
+def _truncated(draft: Draft, prompt_tokens: int) -> int:
     """Return the tokens that are left if the request lets the engine cut its prompt."""
     most = draft.request.body.get("truncate_prompt_tokens")
     if most is None:
@@ -160,30 +169,43 @@ def _truncated(draft: _Draft, prompt_tokens: int) -> int:
     return min(prompt_tokens, draft.model.max_model_len - 1 if most == -1 else most)
 
 
-def _prepared(caller: Caller, draft: _Draft, prompt_tokens: int, limits: Limits, now: datetime) -> Prepared:
+def _prepared(caller: Caller, draft: Draft, prompt_tokens: int, limits: Limits, now: datetime) -> Prepared:
     _check_length(draft, prompt_tokens)
-    expected = expected_tokens(draft.model, prompt_tokens=prompt_tokens, max_tokens=draft.request.max_tokens)
-    wanted = draft.submission.stream
+    return Prepared(
+        job_id=draft.submission.job_id or uuid_utils.compat.uuid7(),
+        queue=routing.QueueName(draft.model.name, draft.tier.name, _length(prompt_tokens, limits)),
+        caller=caller,
+        draft=draft,
+        demand=estimates.Demand(prompt_tokens, draft.request.max_tokens),
+        created_at=now,
+    )
+
+
+def finish(item: Prepared, learned: estimates.Learned) -> tuple[NewJob, broker.Entry]:
+    """Return the row and the entry of a request that was admitted, estimated by what is known now."""
+    draft, caller, wanted = item.draft, item.caller, item.draft.submission.stream
+    streamed = draft.request.stream if wanted is None else wanted
+    expected = learned.expected_tokens(draft.model, item.demand)
     job = NewJob(
-        id=draft.submission.job_id or uuid_utils.compat.uuid7(),
+        id=item.job_id,
         tenant=caller.tenant,
         api_key_id=caller.api_key_id,
-        model=draft.model.name,
-        tier=draft.tier.name,
-        length=_length(prompt_tokens, limits),
+        model=item.queue.model,
+        tier=item.queue.tier,
+        length=item.queue.length,
         endpoint=draft.request.endpoint,
-        request=_engine_body(draft, stream=draft.request.stream if wanted is None else wanted),
-        streamed=draft.request.stream if wanted is None else wanted,
-        prompt_tokens=prompt_tokens,
+        request=_engine_body(draft, stream=streamed),
+        streamed=streamed,
+        prompt_tokens=item.demand.prompt_tokens,
         expected_tokens=expected,
-        estimate_seconds=estimate_seconds(draft.model, prompt_tokens=prompt_tokens, expected_tokens=expected),
-        created_at=now,
-        start_deadline_at=now + _may_wait(draft),
+        estimate_seconds=learned.rates(draft.model).seconds(item.demand.prompt_tokens, expected),
+        created_at=item.created_at,
+        start_deadline_at=item.created_at + _may_wait(draft),
     )
-    return Prepared(job, _entry(job, draft, caller))
+    return job, _entry(job, item)
 
 
-def _check_length(draft: _Draft, prompt_tokens: int) -> None:
+def _check_length(draft: Draft, prompt_tokens: int) -> None:
     """Refuse what the engine could not hold. Raises errors.InvalidRequest."""
     model, limit = draft.model, draft.model.max_model_len
     how_sure = "about " if model.estimates_tokens else "at least " if draft.proven_tokens else ""
@@ -205,18 +227,6 @@ def _check_length(draft: _Draft, prompt_tokens: int) -> None:
         raise errors.InvalidRequest(message, code="context_length_exceeded", param=where)
 
 
-def expected_tokens(model: ModelLimits, *, prompt_tokens: int, max_tokens: int | None) -> int:
-    """Output tokens to keep room for: what is asked for, else the model's default, as far as they fit."""
-    asked = model.default_output_tokens if max_tokens is None else max_tokens
-    return max(1, min(asked, model.max_model_len - prompt_tokens))
-
-
-def estimate_seconds(model: ModelLimits, *, prompt_tokens: int, expected_tokens: int) -> float:
-    """Service time at the model's fixed rates."""
-    prefill = prompt_tokens / model.prefill_tokens_per_second
-    return prefill + expected_tokens / model.decode_tokens_per_second
-
-
 def _length(prompt_tokens: int, limits: Limits) -> str:
     try:
         return routing.length_class(prompt_tokens, list(limits.lengths.values()))
@@ -225,28 +235,28 @@ def _length(prompt_tokens: int, limits: Limits) -> str:
         raise errors.InvalidRequest(message, code="context_length_exceeded") from error
 
 
-def _engine_body(draft: _Draft, *, stream: bool) -> str:
+def _engine_body(draft: Draft, *, stream: bool) -> str:
     body = {**draft.request.body, "stream": stream}
     if not stream:
         body.pop("stream_options", None)  # engines refuse it then
     return json.dumps(body, ensure_ascii=False, separators=(",", ":"))
 
 
-def _may_wait(draft: _Draft) -> timedelta:
+def _may_wait(draft: Draft) -> timedelta:
     tier = draft.tier
     seconds = tier.sync_start_deadline_seconds if draft.submission.synchronous else tier.start_deadline_seconds
     return timedelta(seconds=seconds)
 
 
-def _entry(job: NewJob, draft: _Draft, caller: Caller) -> broker.Entry:
+def _entry(job: NewJob, item: Prepared) -> broker.Entry:
     return broker.Entry(
         job_id=job.id,
-        queue=str(routing.QueueName(job.model, job.tier, job.length)),
+        queue=str(item.queue),
         tenant=job.tenant,
         prompt_tokens=job.prompt_tokens,
         expected_tokens=job.expected_tokens,
         estimate=job.estimate_seconds,
-        mailbox=draft.submission.mailbox,
+        mailbox=item.draft.submission.mailbox,
         streamed=job.streamed,
-        tenant_weight=caller.tenant_weight,
+        tenant_weight=item.caller.tenant_weight,
     )

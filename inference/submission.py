@@ -9,7 +9,20 @@ from typing import Any
 from django.db import IntegrityError, InterfaceError, OperationalError, transaction
 from django.utils import timezone
 
-from inference import admission, broker, control, errors, lifecycle, preparation, publication, selectors, snapshot
+from inference import (
+    admission,
+    broker,
+    control,
+    errors,
+    estimates,
+    lifecycle,
+    preparation,
+    publication,
+    selectors,
+    snapshot,
+)
+from inference.estimates import Demand, Learned
+from inference.lifecycle import NewJob
 from inference.limits import MAX_JOBS_PER_CALL, Limits
 from inference.models import Job
 from inference.preparation import Caller, Prepared, Submission
@@ -55,9 +68,9 @@ def submit_many(*, caller: Caller, items: Sequence[Submission]) -> list[Job]:
     limits = snapshot.limits()
     prepared = preparation.prepare(caller, items, limits=limits, now=timezone.now())
     offers = _offers(prepared, limits)
-    _admit(offers)
+    learned = _admit(offers)
     try:
-        return _write(prepared)
+        return _write([preparation.finish(item, learned[str(item.queue)]) for item in prepared])
     except (OperationalError, InterfaceError) as error:
         _withdraw(offers)
         raise errors.Unavailable("The database cannot be reached; nothing was accepted. Try again.") from error
@@ -112,13 +125,14 @@ def retry(*, caller: Caller | None, job_id: uuid.UUID) -> Job:
 def _offers(prepared: Sequence[Prepared], limits: Limits) -> list[admission.Offer]:
     queues: dict[str, list[Prepared]] = {}
     for item in prepared:
-        queues.setdefault(item.entry.queue, []).append(item)
+        queues.setdefault(str(item.queue), []).append(item)
     return [
         admission.Offer(
             queue=queue,
-            job_ids=[item.job.id for item in items],
-            seconds=sum(item.job.estimate_seconds for item in items),
-            slots=limits.models[items[0].job.model].max_num_seqs,
+            job_ids=[item.job_id for item in items],
+            owner=estimates.owner(api_key_id=items[0].caller.api_key_id, tenant=items[0].caller.tenant),
+            model=items[0].model,
+            demands=[item.demand for item in items],
             cap=limits.queue_cap(queue),
         )
         for queue, items in queues.items()
@@ -131,26 +145,29 @@ def _offer_of(job: Job, limits: Limits) -> admission.Offer:
     return admission.Offer(
         queue=job.queue,
         job_ids=[job.id],
-        seconds=job.estimate_seconds,
-        slots=limits.models[job.model_id].max_num_seqs,
+        owner=estimates.owner(api_key_id=job.api_key_id, tenant=job.tenant_id),
+        model=limits.models[job.model_id],
+        demands=[Demand(job.prompt_tokens, job.expected_tokens)],
         cap=limits.queue_cap(job.queue),
     )
 
 
-def _admit(offers: Sequence[admission.Offer]) -> None:
-    """Admit all or none."""
+def _admit(offers: Sequence[admission.Offer]) -> dict[str, Learned]:
+    """Admit all or none. Returns, by queue, what is known to estimate its jobs by."""
+    learned = {}
     for i, offer in enumerate(offers):
         try:
-            admission.admit(offer)
+            learned[offer.queue] = admission.admit(offer)
         except errors.SluiceError:
             _withdraw(offers[:i])
             raise
+    return learned
 
 
-def _write(prepared: Sequence[Prepared]) -> list[Job]:
+def _write(accepted: Sequence[tuple[NewJob, broker.Entry]]) -> list[Job]:
     with transaction.atomic():
-        jobs = lifecycle.create([item.job for item in prepared])
-        entries = [item.entry for item in prepared]
+        jobs = lifecycle.create([job for job, _ in accepted])
+        entries = [entry for _, entry in accepted]
         # Robust: once committed the jobs are accepted, whatever becomes of the publish.
         transaction.on_commit(functools.partial(publication.publish, entries), robust=True)
     return jobs
@@ -167,8 +184,8 @@ def _withdraw(offers: Sequence[admission.Offer]) -> None:
 def _tell_cancelled(applied: lifecycle.Applied) -> None:
     try:
         broker.get_broker().cancel(applied.job_id)
-    except broker.BrokerAway:
+    except broker.BrokerAway as error:
         extra = {"action": "cancel_not_told", "job_id": applied.job_id}
-        logger.warning("Cancel not told to the broker, the reconciler will", exc_info=True, extra=extra)
+        logger.warning("Cancel not told to the broker, the reconciler will: %s", error, extra=extra)
     if applied.claim_id is not None:
         control.abort(applied.job_id, applied.claim_id)

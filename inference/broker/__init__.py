@@ -13,6 +13,7 @@ from redis.exceptions import RedisError as BrokerAway
 
 from inference.broker.claims import Request as ClaimRequest
 from inference.broker.client import AsyncBroker, Broker
+from inference.broker.rates import LengthOf, Lessons
 from inference.broker.types import (
     CHUNK,
     END,
@@ -46,6 +47,8 @@ __all__ = [
     "DueLease",
     "Entry",
     "Event",
+    "LengthOf",
+    "Lessons",
     "Load",
     "QueueStats",
     "Renewal",

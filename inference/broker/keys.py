@@ -21,3 +21,13 @@ def stream(prefix: str, job_id: UUID) -> bytes:
 def lock(prefix: str, name: str) -> str:
     """Lease of a periodic task."""
     return f"{prefix}lock:{name}"
+
+
+def output(owner: str, model: str, length: str) -> str:
+    """Name the running quantile of an owner's output tokens, less the prefix."""
+    return f"output:{owner}:{model}:{length}"
+
+
+def speed(model: str) -> str:
+    """Name what was measured of a model's engines, less the prefix."""
+    return f"speed:{model}"

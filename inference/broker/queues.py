@@ -6,7 +6,7 @@ from typing import Final, Literal
 from uuid import UUID
 
 from inference import routing
-from inference.broker import base, scripts
+from inference.broker import base, keys, rates, scripts
 from inference.broker.types import Admission, Entry, QueueStats
 
 RESERVATION_SECONDS: Final = 60
@@ -19,10 +19,16 @@ JOBS_PER_SCRIPT: Final = 100
 class QueueVerbs(base.Verbs):
     """What submission, the reconciler and pages ask of the queues."""
 
-    def admit(self, queue: str, job_ids: Sequence[UUID], *, cap: int) -> Admission:
-        """Reserve room for all of `job_ids` or none: waiting + reserved never exceeds `cap`, however many call."""
-        accepted, waiting = self._call("admit", queue, cap, RESERVATION_SECONDS * 1000, *base.raw(job_ids))
-        return Admission(bool(accepted), waiting, cap)
+    def admit(self, queue: str, job_ids: Sequence[UUID], *, cap: int, owner: str = "") -> Admission:
+        """Reserve room for all of `job_ids` or none: waiting + reserved never exceeds `cap`, however many call.
+
+        In the same round trip comes what is known to estimate them by, `owner` being that of `estimates.owner`.
+        """
+        name = routing.parse(queue)
+        learned = (keys.output(owner, name.model, name.length), keys.speed(name.model))
+        reply = self._call("admit", queue, cap, RESERVATION_SECONDS * 1000, *learned, *base.raw(job_ids))
+        accepted, waiting, output, speed = reply
+        return Admission(bool(accepted), waiting, cap, rates.parse_learned(output, speed))
 
     def withdraw(self, queue: str, job_ids: Sequence[UUID]) -> None:
         """Give the room of `job_ids` back: their rows were not written."""

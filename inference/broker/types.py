@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from typing import Final, Self
 from uuid import UUID
 
+from inference.estimates import NOTHING, Learned
+
 CHUNK: Final = "chunk"
 """Output, as the engine's bytes."""
 END: Final = "end"
@@ -128,6 +130,8 @@ class Admission:
     accepted: bool
     waiting: int
     cap: int
+    learned: Learned = NOTHING
+    """What estimates of them go by."""
 
 
 @dataclass(frozen=True, slots=True)

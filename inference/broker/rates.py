@@ -1,0 +1,90 @@
+"""Verbs on what was learned from finished calls; what it means is in `inference.estimates`.
+
+Each state is one small string that expires when nobody learns any more. Writers compute outside and write only
+what nobody changed meanwhile: what is lost so, or with Redis, costs accuracy and nothing else.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import astuple, dataclass, field
+from typing import Any, Final, NamedTuple
+
+from inference.broker import base, keys
+from inference.estimates import Learned, Output, Speed
+
+KEPT_SECONDS: Final = 7 * 24 * 3600
+"""What is not learned from for so long is forgotten."""
+
+
+class LengthOf(NamedTuple):
+    """Whose outputs are taken to be alike: an owner's (`estimates.owner`), in one length class."""
+
+    owner: str
+    length: str
+
+
+@dataclass(frozen=True, slots=True)
+class Lessons:
+    """What is known of one model."""
+
+    model: str
+    speed: Speed | None
+    outputs: Mapping[LengthOf, Output | None]
+    raw: Mapping[str, bytes] = field(default_factory=dict, repr=False)
+    """As it was read, by key less the prefix."""
+
+
+class EstimateVerbs(base.Verbs):
+    """What workers ask when they learn, and pages when they show it; submissions get theirs with `admit`."""
+
+    def lessons(self, model: str, classes: Sequence[LengthOf]) -> Lessons:
+        """Read what is known of a model and of its outputs in these classes."""
+        names = [keys.speed(model), *(keys.output(c.owner, model, c.length) for c in classes)]
+        speed, *outputs = found = self._read(names)
+        read = dict(zip(classes, map(parse_output, outputs), strict=True))
+        return Lessons(model, parse_speed(speed), read, dict(zip(names, found, strict=True)))
+
+    def learn(self, before: Lessons, after: Lessons) -> int:
+        """Write what is new in `after`, where it still is as in `before`. Says how many states were written."""
+        new = _states(after)
+        parts = [part for name, state in new.items() for part in (name, before.raw.get(name, b""), state)]
+        return int(self._call("learn", KEPT_SECONDS * 1000, *parts)) if parts else 0
+
+    def speeds(self, models: Sequence[str]) -> dict[str, Speed | None]:
+        """Return what was measured of each model."""
+        found = self._read([keys.speed(model) for model in models]) if models else []
+        return {model: parse_speed(raw) for model, raw in zip(models, found, strict=True)}
+
+    def _read(self, names: Sequence[str]) -> list[bytes]:
+        found: Any = self.client.mget([self.prefix + name for name in names])
+        return [value or b"" for value in found]
+
+
+def parse_learned(output: bytes, speed: bytes) -> Learned:
+    """Read what `admit` answers."""
+    return Learned(parse_output(output), parse_speed(speed))
+
+
+def parse_output(raw: bytes) -> Output | None:
+    """Read one state; None if there is none, or another version's."""
+    try:
+        tokens, samples = raw.split()
+        return Output(float(tokens), int(samples))
+    except ValueError:
+        return None
+
+
+def parse_speed(raw: bytes) -> Speed | None:
+    """Read one state; None if there is none, or another version's."""
+    try:
+        calls, prompt_prompt, prompt_output, output_output, prompt, output = map(float, raw.split())
+        return Speed(calls, prompt_prompt, prompt_output, output_output, prompt, output)
+    except ValueError:
+        return None
+
+
+def _states(lessons: Lessons) -> dict[str, str]:
+    states = {keys.output(c.owner, lessons.model, c.length): o for c, o in lessons.outputs.items() if o}
+    texts = {name: f"{output.tokens:.6g} {output.samples}" for name, output in states.items()}
+    if lessons.speed:
+        texts[keys.speed(lessons.model)] = " ".join(f"{value:.9g}" for value in astuple(lessons.speed))
+    return texts
