@@ -13,6 +13,7 @@ from redis.exceptions import RedisError as BrokerAway
 
 from inference.broker.claims import Request as ClaimRequest
 from inference.broker.client import AsyncBroker, Broker
+from inference.broker.places import JobPlace, QueuePlace
 from inference.broker.rates import LengthOf, Lessons
 from inference.broker.types import (
     CHUNK,
@@ -47,9 +48,11 @@ __all__ = [
     "DueLease",
     "Entry",
     "Event",
+    "JobPlace",
     "LengthOf",
     "Lessons",
     "Load",
+    "QueuePlace",
     "QueueStats",
     "Renewal",
     "Room",

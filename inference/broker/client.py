@@ -6,11 +6,11 @@ from uuid import UUID
 
 import redis.asyncio
 
-from inference.broker import events, keys, leases, queues, rates, scripts
+from inference.broker import events, keys, leases, places, queues, rates, scripts
 from inference.broker.types import CHUNK, Event, Token, Told
 
 
-class Broker(queues.QueueVerbs, leases.LeaseVerbs, events.EventVerbs, rates.EstimateVerbs):
+class Broker(queues.QueueVerbs, leases.LeaseVerbs, events.EventVerbs, rates.EstimateVerbs, places.PlaceVerbs):
     """Fair queues under leases. Every verb is one atomic script; RedisError (`BrokerAway`) comes out as it is."""
 
 

@@ -1,0 +1,58 @@
+-- number of queues, queues..., ids...  ->  {of each queue: {waiting that may not be claimed yet, its first job}, of each
+-- id: a job}. A job is {} if it does not wait, else {id, queue, tokens, estimate, ms until it may be claimed or '',
+-- own jobs before it, tenants before its own, tenants with work in its tier, its tenant's weight, its tenant's jobs}.
+-- Reads only, and as much for a million waiting jobs as for one: each is a rank or a count in a sorted set.
+local SKIPPED = 20    -- so many of the oldest are looked at for one that may be claimed
+local now = now_ms()
+
+-- The lengths that compete with this one, and the fewest tenants that some worker serves before this one.
+local function rivals(q, tenant)
+  local lengths, first = { [q.length] = true }, nil
+  for set, members in pairs(sets_of(q)) do
+    if includes(members, q.length) then
+      for _, length in ipairs(members) do lengths[length] = true end
+      local rank = call('ZRANK', P .. 'i:' .. q.group .. ':' .. set, tenant)
+      if rank and (not first or rank < first) then first = rank end
+    end
+  end
+  return lengths, first or 0
+end
+
+local function own_before(q, id, tenant, lengths)
+  local own = order_key(q.group, q.length, tenant)
+  local count, order = call('ZRANK', own, id) or 0, call('ZSCORE', own, id)
+  for length in pairs(lengths) do
+    if length ~= q.length and order then
+      count = count + call('ZCOUNT', order_key(q.group, length, tenant), '-inf', '(' .. order)
+    end
+  end
+  return count
+end
+
+local function job(id)
+  local entry = read(id)
+  local q = entry and not entry.claim and place(entry.queue)
+  if not q then return {} end
+  local from_ms, busy = call('ZSCORE', P .. 'd:' .. entry.queue, id), P .. 'busy:' .. q.group
+  local lengths, tenants_before = rivals(q, entry.tenant)
+  return { id, entry.queue, int(tokens_of(entry)), entry.estimate, from_ms and int(math.max(0, from_ms - now)) or '',
+    own_before(q, id, entry.tenant, lengths), tenants_before, call('HLEN', busy),
+    string.format('%.17g', weight_of(entry.tenant)), call('HGET', busy, entry.tenant) or '0' }
+end
+
+-- The oldest that may be claimed; if none of the first may, the oldest.
+local function first_of(queue)
+  local ids = call('ZRANGE', P .. 'a:' .. queue, 0, SKIPPED - 1)
+  for _, id in ipairs(ids) do
+    if not call('ZSCORE', P .. 'd:' .. queue, id) then return id end
+  end
+  return ids[1]
+end
+
+local queues, jobs, count = {}, {}, tonumber(ARGV[2])
+for i = 3, count + 2 do
+  local id = first_of(ARGV[i])
+  queues[#queues + 1] = { call('ZCARD', P .. 'd:' .. ARGV[i]), id and job(id) or {} }
+end
+for i = count + 3, #ARGV do jobs[#jobs + 1] = job(ARGV[i]) end
+return { queues, jobs }

@@ -1,0 +1,73 @@
+"""Where jobs stand in their queues: a read-only look; the script is `lua/explain.lua`."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from inference.broker import base
+
+
+@dataclass(frozen=True, slots=True)
+class JobPlace:
+    """One waiting job's place, as of one moment."""
+
+    job_id: UUID
+    queue: str
+    tokens: int
+    """Prompt and expected output."""
+    estimate: float
+    """Service seconds."""
+    backing_off_seconds: float | None
+    """Until it may be claimed; None if it may."""
+    own_ahead: int
+    """Jobs of its tenant, of its tier and of the lengths served with its own, that go first: exact."""
+    tenants_first: int
+    """Tenants whose next turn in the tier comes before its own's."""
+    tenants: int
+    """Tenants with work in the tier."""
+    weight: float
+    """Its tenant's."""
+    own_jobs: int
+    """Its tenant's jobs in the tier."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueuePlace:
+    """What holds a queue's first job is what holds the queue."""
+
+    backing_off: int
+    """Waiting jobs that may not be claimed yet."""
+    first: JobPlace | None
+    """The oldest that may be claimed; None if none waits."""
+
+
+class PlaceVerbs(base.Verbs):
+    """What pages ask about the order."""
+
+    def places(
+        self, queues: Sequence[str], job_ids: Sequence[UUID]
+    ) -> tuple[dict[str, QueuePlace], dict[UUID, JobPlace]]:
+        """Return where the queues and the jobs stand; jobs that do not wait are left out."""
+        of_queues, of_jobs = self._call("explain", len(queues), *queues, *base.raw(job_ids))
+        places = {q: QueuePlace(int(n), _place(first)) for q, (n, first) in zip(queues, of_queues, strict=True)}
+        jobs = [place for row in of_jobs if (place := _place(row))]
+        return places, {place.job_id: place for place in jobs}
+
+
+def _place(row: list[Any]) -> JobPlace | None:
+    if not row:
+        return None
+    job_id, queue, tokens, estimate, from_ms, own_ahead, tenants_first, tenants, weight, own_jobs = row
+    return JobPlace(
+        job_id=UUID(bytes=job_id),
+        queue=queue.decode(),
+        tokens=int(tokens),
+        estimate=float(estimate),
+        backing_off_seconds=int(from_ms) / 1000 if from_ms else None,
+        own_ahead=own_ahead,
+        tenants_first=tenants_first,
+        tenants=tenants,
+        weight=float(weight),
+        own_jobs=int(own_jobs),
+    )
