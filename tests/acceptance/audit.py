@@ -40,8 +40,8 @@ EXPIRING_KEYS: Final[Mapping[str, int]] = {
     "output:*": 7 * 24 * 3600,
     "speed:*": 7 * 24 * 3600,
 }
-"""What may outlive a job: its stream for those who come back, a web process's mail, room kept by one that died, what
-it taught; with the most seconds."""
+"""What may outlive a job: its stream for those who come back, a web process's mail, room kept by one that died,
+what it taught; with the most seconds."""
 
 NEXT: Final = {
     "queued": {"running", "cancelled", "expired", "failed"},
