@@ -30,13 +30,13 @@ class _Cache:
 _cache = _Cache()
 
 
-def limits() -> Limits:
-    """Return the current limits; on a database error the last good ones (fails open, with a log line).
+def limits(*, max_age_seconds: float = MAX_AGE_SECONDS) -> Limits:
+    """Return limits no older than that; on a database error the last good ones (fails open, with a log line).
 
     Thread-safe. Raises django.db.Error only if there never was a good read.
     """
     with _cache.lock:
-        if _cache.limits is None or time.monotonic() - _cache.read_at >= MAX_AGE_SECONDS:
+        if _cache.limits is None or time.monotonic() - _cache.read_at >= max_age_seconds:
             _cache.limits = _read_or(_cache.limits)
             _cache.read_at = time.monotonic()
         return _cache.limits
@@ -116,7 +116,7 @@ def _length(row: models.LengthClass) -> LengthLimits:
 
 
 def _queue(row: models.QueueLimit) -> QueueLimits:
-    return QueueLimits(row.max_jobs, row.max_in_flight, row.is_paused, row.is_draining)
+    return QueueLimits(row.max_jobs, row.max_in_flight, row.is_paused, row.is_draining, row.held_by)
 
 
 def _worker(row: models.WorkerLimit) -> WorkerLimits:

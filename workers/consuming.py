@@ -1,15 +1,13 @@
 """Consumer step of an engine's worker: its terms for the transport, the queues it follows, what heartbeats say."""
 
-from collections.abc import Mapping
 from typing import Any, Final
 
 from celery import bootsteps
 from celery.worker import state
 
-from inference.guards import Credit, TierTerms
-from workers import gate
+from inference.guards import Credit
 from workers.pool import EnginePool
-from workers.terms import MAX_PULL
+from workers.terms import Offer
 from workers.vitals import Vitals
 
 FOLLOW_SECONDS: Final = 1.0
@@ -28,16 +26,15 @@ class EngineTerms:
 
     def credit(self) -> Credit:
         """Return what the engine has room for."""
-        room = self._pool.host.credit()
-        return Credit(min(room.sequences, MAX_PULL), room.kv_tokens, room.margin_tokens)
+        return self._pool.host.credit()
 
-    def is_hungry(self, offered: Credit) -> bool:
+    def offer(self) -> Offer:
+        """Return it with all that bounds a claim."""
+        return self._pool.host.room.offer()
+
+    def is_hungry(self, offered: Offer) -> bool:
         """Whether work may wait that did not fit."""
-        return self._pool.host.is_hungry(gate.Credit(offered.sequences, offered.kv_tokens, offered.margin_tokens))
-
-    def tiers(self) -> Mapping[str, TierTerms]:
-        """Return the terms as the tables were a second ago."""
-        return {name: TierTerms(tier.weight) for name, tier in self._pool.registrar.limits.tiers.items()}
+        return self._pool.host.room.is_hungry(offered)
 
 
 class Consuming(bootsteps.StartStopStep):
@@ -58,7 +55,9 @@ class Consuming(bootsteps.StartStopStep):
         """Claim on the engine's terms from now on."""
         channel = consumer.task_consumer.channel
         channel.terms = EngineTerms(consumer.pool)
+        channel.call_after = consumer.timer.call_after
         consumer.pool.on_credit = channel.credit_changed
+        consumer.pool.on_limits = channel.ask_again
         self._timer = consumer.timer.call_repeatedly(FOLLOW_SECONDS, self._tick, (consumer,))
 
     def stop(self, consumer: Any) -> None:

@@ -30,6 +30,7 @@ from workers.outcomes import Cancelled, Completed, Failed, Interrupted, Outcome
 from workers.quarantine import CRASHES_UNTIL_ALONE, Quarantine
 from workers.readiness import Readiness
 from workers.relay import Pace, Relay
+from workers.room import EngineRoom
 from workers.settlement import Settler
 
 logger = logging.getLogger(__name__)
@@ -63,6 +64,7 @@ class Surroundings:
     worker: str
     engine: Engine
     readiness: Readiness
+    room: EngineRoom
     quarantine: Quarantine
     commits: GroupCommit
     settler: Settler
@@ -93,12 +95,14 @@ class Execution:
             self._abort = why
         if self._call:
             self._call.cancel()
+        self._around.room.look()
 
     async def run(self) -> Outcome | None:
         """Do the whole way; None for a claim that was dropped because its row did not move."""
-        if not self._around.readiness.is_open:  # it shut while the claim was under way: nothing has begun
-            await self._around.bridge.wait(self._around.settler.release(self._token, event=False))
-            return Interrupted(ReleaseReason.DRAIN)
+        if self.claimed.is_parked:
+            await self._wait_for_room()
+        if self._abort is Abort.LOST or not self._around.room.is_open or self._abort is Abort.DRAIN:
+            return await self._leave()
         began = time.monotonic()
         started = await self._commit(lifecycle.Start(self._token, self._around.worker))
         outcome: Outcome | None = None
@@ -111,6 +115,20 @@ class Execution:
         await self._settle(applied)
         self._note(outcome, time.monotonic() - began)
         return outcome
+
+    async def _wait_for_room(self) -> None:
+        """Wait, with the row still queued, until the others leave the engine enough; see `docs/scheduling.md`."""
+        room = self._around.room
+        if gate.fits_ever(self.claimed.kv_tokens, room.capacity):
+            await room.until_it_fits(self._token, is_wanted=lambda: self._abort is None)
+
+    async def _leave(self) -> Outcome | None:
+        """Give back what has not begun: the gate shut while the claim was under way, or parked."""
+        if self._abort is Abort.LOST:
+            self._around.settler.abandon(self._token)
+            return None
+        await self._around.bridge.wait(self._around.settler.release(self._token, event=False))
+        return Interrupted(ReleaseReason.DRAIN)
 
     async def _announce(self) -> None:
         """Tell those who follow the job that it runs; they learn it from its output too, should this fail."""

@@ -2,12 +2,20 @@
 
 A worker pulls only what its engine has room for, and never ahead: a job that waits inside a worker is a second
 queue that nobody sees and nobody can reorder. The price is the round trip between the end of one job and the start
-of the next, milliseconds against seconds of generation.
+of the next, milliseconds against seconds of generation. One exception: a job that fitted no worker for too long is
+parked at one, which then drains until it fits.
 """
 
-from collections.abc import Hashable
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Final
+
+from inference.guards import NO_ROOM, Credit, Room
+
+RESERVE_FROM_SEQUENCES: Final = 8
+"""A smaller engine has nothing to spare."""
+NONE: Final = Credit(0, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,52 +30,98 @@ class Capacity:
     largest_job_tokens: int
     """Prompt plus output that a job of the model may have at most."""
 
+    @property
+    def whole_job_tokens(self) -> int:
+        """What takes a job of any size."""
+        return self.largest_job_tokens + self.margin_tokens
+
 
 @dataclass(frozen=True, slots=True)
 class Load:
     """What is in flight: by the worker's own count, since the engine's gauges lag by seconds."""
 
     sequences: int = 0
+    """Every job from its claim to its acknowledgement, parked ones too."""
     kv_tokens: int = 0
-    """Prompt, expected output and margin of every job from its claim to its acknowledgement."""
+    """Prompt, expected output and margin of those that are not parked."""
+    parked_tokens: int | None = None
+    """The same of the job that is parked; None: no job is."""
+    tiers: Mapping[str, Room] = field(default_factory=lambda: MappingProxyType({}))
+    """What each tier holds of `kv_tokens`; a tier that holds nothing may be missing."""
+
+    def held_by(self, tiers: Iterable[str]) -> Room:
+        """Return what some tiers hold together, without what is parked."""
+        held = [self.tiers.get(tier, NO_ROOM) for tier in tiers]
+        return Room(sum(room.sequences for room in held), sum(room.kv_tokens for room in held))
 
 
-@dataclass(frozen=True, slots=True)
-class Credit:
-    """What the worker may claim now."""
-
-    sequences: int
-    kv_tokens: int
-    margin_tokens: int = 0
-    """Counted on top of each job's own tokens."""
-
-    @property
-    def is_spent(self) -> bool:
-        """Whether asking for a job makes no sense."""
-        return self.sequences < 1 or self.kv_tokens < 1
+def reserve(capacity: Capacity, share: float) -> Room:
+    """Return what an engine keeps for tiers with `uses_reserve`: at least a slot, unless it is small."""
+    if share <= 0 or capacity.sequences < RESERVE_FROM_SEQUENCES:
+        return NO_ROOM
+    return Room(max(1, int(capacity.sequences * share)), int(capacity.kv_tokens * share))
 
 
-NONE: Final = Credit(0, 0)
-
-
-def credit(capacity: Capacity, load: Load, *, is_open: bool) -> Credit:
+def credit(
+    capacity: Capacity,
+    load: Load,
+    *,
+    is_open: bool,
+    reserve: Room = NO_ROOM,
+    reserve_tiers: Iterable[str] = (),
+) -> Credit:
     """Return what fits beside `load`; nothing while the gate is shut.
 
-    An idle engine offers itself to a job of any size the model allows: one that it can never hold must come out of
-    the queue to be failed, or it would block those behind it for ever.
+    An idle engine offers itself to a job of any size the model allows, reserve or not: one that it can never hold
+    must come out of the queue to be failed, or it would block those behind it for ever.
     """
-    if not is_open:
+    sequences = capacity.sequences - load.sequences
+    if not is_open or sequences < 1:
         return NONE
-    sequences = max(0, capacity.sequences - load.sequences)
     free = max(0, capacity.kv_tokens - load.kv_tokens)
+    if load.parked_tokens is not None:
+        held = load.held_by(reserve_tiers).kv_tokens
+        return _beside(capacity, sequences, min(free, capacity.kv_tokens - load.parked_tokens - held))
+    spare = free
     if load.sequences == 0:
-        free = max(free, capacity.largest_job_tokens + capacity.margin_tokens)
-    return Credit(sequences, free, capacity.margin_tokens) if free else Credit(sequences, 0)
+        free = max(free, capacity.whole_job_tokens)
+        spare = free - capacity.whole_job_tokens
+    return Credit(
+        sequences,
+        free,
+        capacity.margin_tokens,
+        reserve=Room(min(reserve.sequences, sequences), min(reserve.kv_tokens, spare)),
+        may_park=load.sequences > 0,
+    )
 
 
-def is_hungry(offered: Credit, capacity: Capacity) -> bool:
-    """Whether a claim that came back empty may have left work behind that only did not fit `offered`."""
-    return offered.kv_tokens < capacity.largest_job_tokens + capacity.margin_tokens
+def _beside(capacity: Capacity, sequences: int, kv_tokens: int) -> Credit:
+    """Return what may be claimed while a job is parked: by tiers with `uses_reserve`, what fits beside it."""
+    if kv_tokens < 1:
+        return NONE
+    return Credit(sequences, kv_tokens, capacity.margin_tokens, reserve=Room(sequences, kv_tokens))
+
+
+def may_start(capacity: Capacity, load: Load) -> bool:
+    """Whether the parked job fits now; if it never does, then once nothing else is in flight."""
+    if load.parked_tokens is None:
+        return False
+    return load.kv_tokens == 0 or load.kv_tokens + load.parked_tokens <= capacity.kv_tokens
+
+
+def share(capacity: Capacity, held: Room, max_share: float) -> Room:
+    """Return what a tier that holds `held` may still take of its share: one job of any size at least."""
+    sequences = max(1, int(capacity.sequences * max_share)) - held.sequences
+    kv_tokens = int(capacity.kv_tokens * max_share) - held.kv_tokens
+    if held.sequences == 0:
+        kv_tokens = max(kv_tokens, capacity.whole_job_tokens)
+    return Room(max(0, sequences), max(0, kv_tokens))
+
+
+def is_hungry(offered: Credit, shares: Iterable[Room], capacity: Capacity) -> bool:
+    """Whether a claim that came back empty may have left work behind that only did not fit what was offered."""
+    ordinary = Room(offered.sequences - offered.reserve.sequences, offered.kv_tokens - offered.reserve.kv_tokens)
+    return any(room.sequences < 1 or room.kv_tokens < capacity.whole_job_tokens for room in (ordinary, *shares))
 
 
 def fits_ever(kv_tokens: int, capacity: Capacity) -> bool:
@@ -75,24 +129,50 @@ def fits_ever(kv_tokens: int, capacity: Capacity) -> bool:
     return kv_tokens <= capacity.kv_tokens
 
 
+@dataclass(frozen=True, slots=True)
+class _Job:
+    tier: str
+    kv_tokens: int
+
+
 class InFlight:
     """The jobs that a worker took and has not acknowledged. Not locked: its owner sees to that."""
 
     def __init__(self) -> None:
-        self._tokens: dict[Hashable, int] = {}
-        self._sum = 0
+        self._running: dict[Hashable, _Job] = {}
+        self._parked: dict[Hashable, _Job] = {}
+        self._tiers: dict[str, Room] = {}
+        self._kv_tokens = 0
 
-    def add(self, job: Hashable, kv_tokens: int) -> None:
+    def add(self, job: Hashable, tier: str, kv_tokens: int, *, is_parked: bool = False) -> None:
         """Count a job with its margin; counting it again changes nothing."""
-        if job not in self._tokens:
-            self._tokens[job] = kv_tokens
-            self._sum += kv_tokens
+        if job in self._running or job in self._parked:
+            return
+        if is_parked:
+            self._parked[job] = _Job(tier, kv_tokens)
+        else:
+            self._running[job] = _Job(tier, kv_tokens)
+            self._change(tier, 1, kv_tokens)
+
+    def unpark(self, job: Hashable) -> None:
+        """Count a parked job as one that runs."""
+        if parked := self._parked.pop(job, None):
+            self.add(job, parked.tier, parked.kv_tokens)
 
     def remove(self, job: Hashable) -> None:
         """Stop counting a job; one that is not counted changes nothing."""
-        self._sum -= self._tokens.pop(job, 0)
+        self._parked.pop(job, None)
+        if running := self._running.pop(job, None):
+            self._change(running.tier, -1, -running.kv_tokens)
 
     @property
     def load(self) -> Load:
         """The sum of all."""
-        return Load(len(self._tokens), self._sum)
+        parked = sum(job.kv_tokens for job in self._parked.values()) if self._parked else None
+        sequences = len(self._running) + len(self._parked)
+        return Load(sequences, self._kv_tokens, parked, MappingProxyType(dict(self._tiers)))
+
+    def _change(self, tier: str, sequences: int, kv_tokens: int) -> None:
+        held = self._tiers.get(tier, NO_ROOM)
+        self._tiers[tier] = Room(held.sequences + sequences, held.kv_tokens + kv_tokens)
+        self._kv_tokens += kv_tokens

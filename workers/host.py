@@ -19,6 +19,7 @@ import uvloop
 from inference import broker
 from inference.broker.types import Claimed, Token
 from inference.group_commit import GroupCommit
+from inference.guards import Credit
 from inference.limits import Limits
 from inference.states import WorkerState
 from workers import engines, gate
@@ -26,10 +27,12 @@ from workers.bridge import Bridge
 from workers.config import WorkerConfig
 from workers.engine import Engine, EngineSpec
 from workers.execution import Abort, Execution, Surroundings
+from workers.observer import Observer
 from workers.outcomes import Outcome
 from workers.quarantine import Quarantine
 from workers.readiness import Readiness
 from workers.relay import Pace
+from workers.room import EngineRoom
 from workers.settlement import SETTLER
 from workers.vitals import Vitals
 
@@ -37,6 +40,9 @@ logger = logging.getLogger(__name__)
 
 RELEASE_SECONDS: Final = 10.0
 """How long the jobs of a worker that stops may take to be given back."""
+
+PREEMPTIONS_SECONDS: Final = 2.0
+"""Between two looks at the engine's counter; the page costs it some milliseconds."""
 
 OnDone = Callable[[Outcome | None, float], None]
 """Called on the event loop with how a claim ended and the seconds it took."""
@@ -58,17 +64,18 @@ class EngineHost:
         self._config = config
         self._limits = limits
         self._on_credit = on_credit
-        self._lock = threading.Lock()
-        self._in_flight = gate.InFlight()
         self._executions: dict[Token, Execution] = {}
         self._submitted: collections.deque[tuple[Claimed, OnDone]] = collections.deque()
         self._is_waking = False
         self._loop = uvloop.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="engine-loop", daemon=True)
-        self._readiness = Readiness(create(config.engine), _capacity(config), on_change=on_state)
+        self._on_state = on_state
+        self._readiness = Readiness(create(config.engine), _capacity(config), on_change=self._state_changed)
         self._quarantine = Quarantine()
+        self.room = EngineRoom(config, limits, self._readiness, self._quarantine)
+        self.observer = Observer(config.model, limits)
         self._around: Surroundings | None = None
-        self._supervisor: asyncio.Task[None] | None = None
+        self._chores: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
         """Start the loop and begin to load the engine; returns at once."""
@@ -90,8 +97,7 @@ class EngineHost:
 
     def submit(self, claimed: Claimed, on_done: OnDone) -> None:
         """Run a claim. It counts as in flight from here on."""
-        with self._lock:
-            self._in_flight.add(claimed.token, claimed.kv_tokens + self._readiness.capacity.margin_tokens)
+        self.room.add(claimed)
         self._submitted.append((claimed, on_done))
         if not self._is_waking:  # one wake-up for a whole pull
             self._is_waking = True
@@ -105,25 +111,21 @@ class EngineHost:
         """End every claim of a job that still runs."""
         self._loop.call_soon_threadsafe(self._abort_job, job_id, why)
 
-    def credit(self) -> gate.Credit:
+    def credit(self) -> Credit:
         """Return what may be claimed now."""
-        with self._lock:
-            load = self._in_flight.load
-        is_open = self._readiness.is_open and not self._quarantine.is_wanted
-        return gate.credit(self._readiness.capacity, load, is_open=is_open)
-
-    def is_hungry(self, offered: gate.Credit) -> bool:
-        """Whether a claim that came back empty may have left work behind that did not fit."""
-        return gate.is_hungry(offered, self._readiness.capacity)
+        return self.room.credit()
 
     # State
 
     @property
     def vitals(self) -> Vitals:
         """The worker as it is now."""
-        with self._lock:
-            load = self._in_flight.load
-        return Vitals(self._readiness.condition, self._config.model.max_num_seqs, load.sequences, load.kv_tokens)
+        load, slots = self.room.load, self._config.model.max_num_seqs
+        return Vitals(self._readiness.condition, slots, load.sequences, load.kv_tokens)
+
+    def limits_changed(self) -> None:
+        """Look anew: the worker may have been paused."""
+        self._have_parked_look()
 
     def drain(self) -> None:
         """Claim nothing any more; what runs goes on."""
@@ -141,24 +143,40 @@ class EngineHost:
             worker=self._config.node,
             engine=self._readiness.engine,
             readiness=self._readiness,
+            room=self.room,
             quarantine=self._quarantine,
             commits=GroupCommit(),
             settler=SETTLER,
             bridge=Bridge(),
             streams=broker.new_async_broker(),
+            observer=self.observer,
             pace=Pace(),
             limits=self._limits,
         )
-        self._supervisor = asyncio.create_task(self._readiness.run())
+        self._chores = [
+            asyncio.create_task(self._readiness.run()),
+            asyncio.create_task(self._follow_preemptions()),
+        ]
+
+    async def _follow_preemptions(self) -> None:
+        """Keep the gate's margin in step with what the engine has to throw out."""
+        while True:
+            await asyncio.sleep(PREEMPTIONS_SECONDS)
+            if not (self.room.is_open and self.room.load.sequences):
+                continue
+            try:
+                self.room.note_preemptions((await self._readiness.engine.gauges()).preemptions)
+            except Exception:  # others find out whether the engine lives
+                logger.debug("the engine's counters could not be read", exc_info=True)
 
     async def _close(self) -> None:
         self._abort_all()
         deadline = time.monotonic() + RELEASE_SECONDS
         while self._executions and time.monotonic() < deadline:  # noqa: ASYNC110 (the last moments of the process)
             await asyncio.sleep(0.02)
-        if self._supervisor:
-            self._supervisor.cancel()
-            await asyncio.gather(self._supervisor, return_exceptions=True)
+        for chore in self._chores:
+            chore.cancel()
+        await asyncio.gather(*self._chores, return_exceptions=True)
         await self._readiness.close()
         if self._around:
             await self._around.streams.close()
@@ -187,10 +205,17 @@ class EngineHost:
             SETTLER.abandon(token)
         finally:
             del self._executions[token]
-            with self._lock:
-                self._in_flight.remove(token)
+            self.room.remove(token)
             on_done(outcome, time.monotonic() - began)
             self._on_credit()
+
+    def _state_changed(self) -> None:
+        self._have_parked_look()
+        self._on_state()
+
+    def _have_parked_look(self) -> None:
+        if self._thread.is_alive():
+            self._loop.call_soon_threadsafe(self.room.look)
 
     def _abort(self, token: Token, why: Abort) -> None:
         if execution := self._executions.get(token):

@@ -61,12 +61,15 @@ class EnginePool(base.BasePool):  # type: ignore[misc]
         super().__init__(*args, **kwargs)
         self.on_credit: Callable[[], None] = _nothing
         """Called on the hub's thread when the credit may have grown; the consumer's bootstep sets it."""
+        self.on_limits: Callable[[], None] = _nothing
+        """Likewise, when the limits changed."""
         self._hub: Any = None
         self._handles: dict[str, Handle] = {}
         self._ended: collections.deque[_Ended] = collections.deque()
         self._news = promise(self._on_news)  # one object: the hub's set of callbacks holds it once
         self._is_waking = False
-        self.registrar = Registrar(self.config, lambda: self.host.vitals)
+        self._has_new_limits = False
+        self.registrar = Registrar(self.config, lambda: self.host.vitals, on_limits=self._limits_changed)
         self.host = EngineHost(
             self.config,
             limits=lambda: self.registrar.limits,
@@ -142,6 +145,11 @@ class EnginePool(base.BasePool):  # type: ignore[misc]
         self.registrar.wake()
         self._wake_hub()
 
+    def _limits_changed(self) -> None:
+        self._has_new_limits = True
+        self.host.limits_changed()
+        self._wake_hub()
+
     def _wake_hub(self) -> None:
         """Have the hub look, once for all that came before it does; a second wake-up in a race does no harm."""
         if self._hub is not None and not self._is_waking:
@@ -155,6 +163,9 @@ class EnginePool(base.BasePool):  # type: ignore[misc]
             self._handles.pop(ended.request.id, None)
             bookkeeping.close(ended.request, ended.outcome, seconds=ended.seconds)
         self.on_credit()
+        if self._has_new_limits:
+            self._has_new_limits = False
+            self.on_limits()
         if self.host.vitals.condition.state is WorkerState.FAILED and state.should_stop is None:
             logger.critical("the engine cannot be loaded, the worker ends", extra={"action": "worker_failed"})
             state.should_stop = EXIT_ENGINE_FAILED

@@ -3,14 +3,27 @@
 import os
 import socket
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
-from inference.guards import Credit, TierTerms
+from inference.guards import NO_LOAD, Cap, Credit, Load, TierTerms
 
 MAX_PULL: Final = 64
 """Most jobs in one claim: a long script holds every other client of Redis up."""
 UNBOUNDED: Final = 1 << 40
 """KV tokens of those who have no KV cache."""
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """All that is said with one claim."""
+
+    credit: Credit
+    tiers: Mapping[str, TierTerms] = field(default_factory=dict)
+    paused: frozenset[str] = frozenset()
+    """Queues that nothing is taken of."""
+    caps: tuple[Cap, ...] = ()
+    load: Load = NO_LOAD
 
 
 class Terms(Protocol):
@@ -23,11 +36,11 @@ class Terms(Protocol):
     def credit(self) -> Credit:
         """Return what may be claimed now."""
 
-    def is_hungry(self, offered: Credit) -> bool:
-        """Whether work may wait that did not fit `offered`: then more credit is worth asking again at once."""
+    def offer(self) -> Offer:
+        """Return the same, with all that bounds the claim."""
 
-    def tiers(self) -> Mapping[str, TierTerms]:
-        """Return on what terms each tier is claimed."""
+    def is_hungry(self, offered: Offer) -> bool:
+        """Whether work may wait that did not fit what was offered: then more credit is worth asking at once."""
 
 
 class PrefetchTerms:
@@ -44,10 +57,10 @@ class PrefetchTerms:
         room = self._qos.can_consume_max_estimate()
         return Credit((MAX_PULL if room is None else room) if self.is_open else 0, UNBOUNDED)
 
-    def is_hungry(self, offered: Credit) -> bool:  # noqa: ARG002 (the protocol's)
+    def offer(self) -> Offer:
+        """Return the credit: nothing else bounds tasks."""
+        return Offer(self.credit())
+
+    def is_hungry(self, offered: Offer) -> bool:  # noqa: ARG002 (the protocol's)
         """Say no: every task fits."""
         return False
-
-    def tiers(self) -> Mapping[str, TierTerms]:
-        """Return none: no tiers."""
-        return {}

@@ -10,30 +10,34 @@ Every Celery process loads this module, web and Flower too, to publish: it must 
 import enum
 import logging
 import time
+from collections.abc import Callable
+from dataclasses import replace
 from queue import Empty
 from typing import Any, Final
 
 import uuid_utils.compat
 from django.conf import settings
 from kombu.transport import redis as kombu_redis
-from kombu.transport import virtual as kombu_virtual
 from kombu.utils import json
 from redis.exceptions import NoScriptError, RedisError, ResponseError
 
 from inference import broker, routing
-from inference.broker.types import Claimed, Claims, Token
+from inference.broker.types import Claimed, Claims
 from inference.guards import Credit
 from workers import envelope
+from workers.deliveries import Message, QoS, settle
 from workers.held import HELD
 from workers.settlement import SETTLER, TASK_DONE
-from workers.terms import MAX_PULL, UNBOUNDED, PrefetchTerms, Terms
+from workers.terms import MAX_PULL, UNBOUNDED, Offer, PrefetchTerms, Terms
 
 logger = logging.getLogger(__name__)
 
 stock: Any = kombu_redis
-virtual: Any = kombu_virtual
-"""Their stubs leave out most of what is overridden here; `tests/unit/test_celery_contract.py` holds it instead."""
+"""Its stubs leave out most of what is overridden here; `tests/unit/test_celery_contract.py` holds it instead."""
 
+NO_CREDIT: Final = Credit(0, 0)
+MIN_WAIT_SECONDS: Final = 0.001
+"""To Redis a wait of 0 has no end."""
 PAUSE_SECONDS: Final = 1.0
 """After an error reply (memory full, a replica) the next claim waits this long."""
 REPLY_EXCHANGE: Final = "reply."
@@ -46,35 +50,6 @@ class Asked(enum.Enum):
     NOTHING = enum.auto()
     CLAIM = enum.auto()
     BELL = enum.auto()
-
-
-class QoS(virtual.QoS):  # type: ignore[misc]
-    """Settles by token, on a connection that is not the channel's: it works after a reconnect too."""
-
-    restore_at_shutdown = False
-
-    def can_consume(self) -> bool:
-        """Whether the channel may ask for messages, or waits for a reply that must be read in any case."""
-        return bool(self.channel.may_consume(super().can_consume()))
-
-    def ack(self, delivery_tag: str) -> None:
-        """Acknowledge; a job's execution has done that by itself."""
-        _settle(delivery_tag, requeue=False)
-        super().ack(delivery_tag)
-
-    def reject(self, delivery_tag: str, requeue: bool = False) -> None:  # noqa: FBT001, FBT002 (kombu's signature)
-        """Put back into the queue, or acknowledge."""
-        _settle(delivery_tag, requeue=requeue)
-        self._quick_ack(delivery_tag)
-
-
-class Message(virtual.Message):  # type: ignore[misc]
-    """A message whose body is not decoded if it is a job's, and so known."""
-
-    def __init__(self, payload: dict[str, Any], channel: Any = None, **kwargs: Any) -> None:
-        super().__init__(payload, channel=channel, **kwargs)
-        if envelope.CLAIM_HEADER in self.headers:
-            self._decoded_cache = envelope.NO_ARGUMENTS
 
 
 class Channel(stock.Channel):  # type: ignore[misc]
@@ -91,9 +66,15 @@ class Channel(stock.Channel):  # type: ignore[misc]
         self._plain: set[str] = set()
         """Queues consumed without acknowledgement: stock lists."""
         self._asked = Asked.NOTHING
-        self._offered = Credit(0, 0)
+        self._offered = Offer(NO_CREDIT)
         self._is_drained = False
         """Whether the last claim came back empty: then the bell is worth waiting for."""
+        self._is_outdated = False
+        """Whether the claim under way offers too little by now: should it come back empty, ask anew."""
+        self._again_seconds: float | None = None
+        """Something waits for time to pass: ask again after so long."""
+        self.call_after: Callable[[float, Callable[[], None]], Any] = _never
+        """The hub's timer, set by the worker's bootstep: a server ends a wait on its own tick only, 0.1 s."""
         self._paused_until = 0.0
         self._client_id: tuple[Any, int] | None = None
         super().__init__(*args, **kwargs)
@@ -118,22 +99,27 @@ class Channel(stock.Channel):  # type: ignore[misc]
         return self._asked is Asked.CLAIM
 
     def credit_changed(self) -> None:
-        """On the hub's thread: credit grew or is gone. Leave the bell where that makes a difference."""
+        """On the hub's thread: credit grew or is gone. Ask again where that makes a difference."""
+        did_not_fit = self._offered.credit.sequences < 1 or self.terms.is_hungry(self._offered)
+        if did_not_fit or self._credit().sequences < 1:
+            self.ask_again()
+
+    def ask_again(self) -> None:
+        """On the hub's thread: leave the bell, since a claim may find more now."""
+        self._is_outdated = self._asked is Asked.CLAIM
         if self._asked is not Asked.BELL or self._client_id is None:
             return
-        did_not_fit = self._offered.sequences < 1 or self.terms.is_hungry(self._offered)
-        if did_not_fit or self._credit().sequences < 1:
-            try:
-                broker.get_broker().client.client_unblock(self._client_id[1])
-            except RedisError:  # the bell's own timeout comes within a second
-                logger.debug("the bell could not be left", exc_info=True)
+        try:
+            broker.get_broker().client.client_unblock(self._client_id[1])
+        except RedisError:  # the bell's own timeout comes within a second
+            logger.debug("the bell could not be left", exc_info=True)
 
     def _leased_queues(self) -> list[str]:
         return [queue for queue in self.active_queues if queue not in self._plain]
 
     def _credit(self) -> Credit:
         credit = self.terms.credit()
-        return credit if credit.kv_tokens > 0 else Credit(0, 0)
+        return credit if credit.kv_tokens > 0 else NO_CREDIT
 
     def _brpop_start(self, timeout: float | None = None) -> None:
         """Send a claim, or the wait for the bell; the hub calls `_brpop_read` when the reply is there."""
@@ -141,21 +127,34 @@ class Channel(stock.Channel):  # type: ignore[misc]
         if not queues:
             super()._brpop_start(timeout)
         elif self._is_drained:
-            self._learn_client_id()
-            keys = broker.get_broker().bell_keys(queues)
-            self._send(Asked.BELL, "BLPOP", *keys, timeout or self.brpop_timeout)
+            self._wait_for_the_bell(queues, timeout or self.brpop_timeout)
         else:
-            self._offered = self._credit()
+            self._offered, self._is_outdated = self._offer(), False
             self._send(Asked.CLAIM, *broker.get_broker().claim_command(self._request(queues)))
+
+    def _wait_for_the_bell(self, queues: list[str], seconds: float) -> None:
+        self._learn_client_id()
+        audible = [queue for queue in queues if queue not in self._offered.paused]
+        if self._again_seconds is not None:
+            seconds = min(seconds, self._again_seconds)
+            self.call_after(self._again_seconds, self.ask_again)
+        self._send(Asked.BELL, "BLPOP", *broker.get_broker().bell_keys(audible or queues), seconds)
+
+    def _offer(self) -> Offer:
+        offer = self.terms.offer()
+        return offer if offer.credit.kv_tokens > 0 else replace(offer, credit=NO_CREDIT)
 
     def _request(self, queues: list[str]) -> broker.ClaimRequest:
         return broker.ClaimRequest(
             queues=tuple(queues),
-            credit=self._offered,
+            credit=self._offered.credit,
             limit=MAX_PULL,
             worker=self.terms.worker,
             lease_seconds=settings.LEASE_SECONDS,
-            tiers=self.terms.tiers(),
+            tiers=self._offered.tiers,
+            paused=self._offered.paused,
+            caps=self._offered.caps,
+            load=self._offered.load,
         )
 
     def _send(self, asked: Asked, *command: Any) -> None:
@@ -198,7 +197,8 @@ class Channel(stock.Channel):  # type: ignore[misc]
         finally:
             self._in_poll = None
         claims = broker.Broker.parse_claim(reply) if asked is Asked.CLAIM else Claims([])
-        self._is_drained = asked is Asked.CLAIM and not claims.jobs
+        self._is_drained = asked is Asked.CLAIM and not claims.jobs and not self._is_outdated
+        self._again_seconds = None if claims.again_ms is None else max(MIN_WAIT_SECONDS, claims.again_ms / 1000)
         return claims
 
     def _pause(self, error: Exception) -> None:
@@ -213,7 +213,7 @@ class Channel(stock.Channel):  # type: ignore[misc]
             self.connection._deliver(envelope.message(claimed), claimed.queue)
         except Exception:  # one bad message must not take the others of this pull with it
             logger.exception("a message could not be delivered", extra={"action": "delivery_failed"})
-            _settle(claimed.token.tag, requeue=not claimed.body)
+            settle(claimed.token.tag, requeue=not claimed.body)
 
     def _on_connection_disconnect(self, connection: Any) -> None:
         if self._in_poll is connection:
@@ -276,15 +276,5 @@ class Transport(stock.Transport):  # type: ignore[misc]
     implements = stock.Transport.implements.extend(batch_publish=False)
 
 
-def _settle(delivery_tag: str, *, requeue: bool) -> None:
-    """Ack or release what is still held: not a job, whose execution did it, nor what was never claimed."""
-    try:
-        token = Token.parse(delivery_tag)
-    except ValueError:
-        return
-    if HELD.get(token) is None:
-        return
-    if requeue:
-        SETTLER.release(token)
-    else:
-        SETTLER.ack(token, status=TASK_DONE)
+def _never(_seconds: float, _call: Callable[[], None]) -> None:
+    """Stand in where there is no hub."""

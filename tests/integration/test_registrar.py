@@ -27,6 +27,6 @@ def test_an_error_does_not_end_the_reports(
         reports._is_stopping = True
         return Vitals(Condition(WorkerState.READY), slots=4, in_flight=0, kv_used_tokens=0)
 
-    reports = Registrar(hosts.make_config(tmp_path), vitals)
+    reports = Registrar(hosts.make_config(tmp_path), vitals, on_limits=lambda: None)
     reports._run()
     assert Worker.objects.get().state == WorkerState.READY

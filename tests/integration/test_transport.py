@@ -3,7 +3,7 @@
 import contextlib
 import socket
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import kombu
@@ -13,13 +13,14 @@ import uuid_utils.compat
 from django.conf import settings
 
 from inference import broker as broker_module
-from inference.broker import Broker, Credit, Entry, TierTerms
+from inference.broker import Broker, Credit, Entry
 from inference.routing import CONTROL_QUEUE
 from tests import factories
 from tests.waiting import until
 from workers import envelope, transport
 from workers.held import HELD
 from workers.settlement import SETTLER
+from workers.terms import Offer
 
 QUEUE = f"{factories.MODEL}.standard.short"
 FLUSH_SECONDS = 5.0
@@ -38,17 +39,18 @@ class Room:
 
     def __init__(self, inbox: "Inbox", sequences: int, kv_tokens: int = 10_000) -> None:
         self.inbox, self.sequences, self.kv_tokens = inbox, sequences, kv_tokens
+        self.paused: frozenset[str] = frozenset()
         inbox.channel.terms = self
 
     def credit(self) -> Credit:
         taken = len(self.inbox.messages)
         return Credit(self.sequences - taken, self.kv_tokens - 100 * taken)
 
-    def is_hungry(self, offered: Credit) -> bool:
-        return offered.kv_tokens < 1_000
+    def offer(self) -> Offer:
+        return Offer(self.credit(), paused=self.paused)
 
-    def tiers(self) -> Mapping[str, TierTerms]:
-        return {}
+    def is_hungry(self, offered: Offer) -> bool:
+        return offered.credit.kv_tokens < 1_000
 
 
 class Inbox:
