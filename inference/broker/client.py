@@ -7,6 +7,7 @@ from uuid import UUID
 import redis.asyncio
 
 from inference.broker import events, keys, leases, places, queues, rates, scripts
+from inference.broker.pipe import Pipe
 from inference.broker.types import CHUNK, Event, Token, Told
 
 
@@ -20,33 +21,38 @@ class AsyncBroker:
     def __init__(self, client: redis.asyncio.Redis, *, prefix: str) -> None:
         self.client = client
         self.prefix = prefix
+        self._pipe = Pipe(client.connection_pool)
+        self._mail = Pipe(client.connection_pool)
+        """Reading a mailbox waits on the server: nothing else may stand behind it."""
 
     async def append(self, token: Token, chunks: Sequence[bytes], *, kind: str = CHUNK) -> bool:
         """Add one event per chunk to the job's stream and to waiting mailboxes. False: not ours, or cancelled."""
         ids = (token.job_id.bytes, token.claim_id.bytes)
-        return bool(await scripts.call_async(self.client, "append", self.prefix, *ids, kind, "", *chunks))
+        return bool(await scripts.call_async(self._pipe, "append", self.prefix, *ids, kind, "", *chunks))
 
     async def tell(self, token: Token, chunk: bytes, *, said: int, kind: str = CHUNK) -> Told:
         """Add one event, the one after `said` others of this claim. Asked again, it is added once all the same."""
         ids = (token.job_id.bytes, token.claim_id.bytes)
-        return Told(await scripts.call_async(self.client, "append", self.prefix, *ids, kind, said, chunk))
+        return Told(await scripts.call_async(self._pipe, "append", self.prefix, *ids, kind, said, chunk))
 
     async def read_mailbox(
         self, mailbox: str, *, after: str = "0", block_ms: int = 1000
     ) -> tuple[str, list[Event]]:
         """Wait for messages after the cursor `after`; return the cursor to go on from, and what came."""
         key = keys.mailbox(self.prefix, mailbox)
-        reply: Any = await self.client.xread({key: after}, count=1000, block=block_ms)
+        reply: Any = await self._mail.call("XREAD", "COUNT", 1000, "BLOCK", block_ms, "STREAMS", key, after)
         if not reply:
             return after, []
-        rows = next(iter(reply.values()))[0] if isinstance(reply, dict) else reply[0][1]
+        [rows] = reply.values() if isinstance(reply, dict) else [reply[0][1]]  # as the protocol's version has it
         return rows[-1][0].decode(), events.read_mail(rows)
 
     async def stream(self, job_id: UUID, *, after: str = "0") -> list[Event]:
         """Return the job's own events after id `after`, oldest first."""
-        rows = await self.client.xrange(keys.stream(self.prefix, job_id), min=f"({after}")
+        rows = await self._pipe.call("XRANGE", keys.stream(self.prefix, job_id), f"({after}", "+")
         return events.read_stream(job_id, rows)
 
     async def close(self) -> None:
         """Close the connections."""
+        await self._pipe.close()
+        await self._mail.close()
         await self.client.aclose()

@@ -33,12 +33,18 @@ class EventVerbs(base.Verbs):
 
 def read_stream(job_id: UUID, rows: Any) -> list[Event]:
     """Read the answer to an XRANGE of a job's stream."""
-    return [_event(row_id.decode(), job_id, fields) for row_id, fields in rows]
+    return [_event(row_id.decode(), job_id, _named(fields)) for row_id, fields in rows]
 
 
 def read_mail(rows: Any) -> list[Event]:
     """Read the messages of a mailbox; each carries the id it has in the job's stream."""
-    return [_event(fields[b"i"].decode(), UUID(bytes=fields[b"j"]), fields) for _, fields in rows]
+    mail = (_named(fields) for _, fields in rows)
+    return [_event(fields[b"i"].decode(), UUID(bytes=fields[b"j"]), fields) for fields in mail]
+
+
+def _named(fields: Any) -> dict[bytes, bytes]:
+    """Return a row's fields by name: redis-py's client has made a mapping of them, the server sends a list."""
+    return fields if isinstance(fields, dict) else dict(zip(fields[::2], fields[1::2], strict=True))
 
 
 def _event(event_id: str, job_id: UUID, fields: dict[bytes, bytes]) -> Event:

@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any, Final
 
 import redis
-import redis.asyncio
 from redis.exceptions import NoScriptError
+
+from inference.broker.pipe import Pipe
 
 FOLDER: Final = Path(__file__).parent / "lua"
 
@@ -47,10 +48,10 @@ def call(client: redis.Redis, name: str, *args: Argument) -> Any:
         return client.eval(script.text, 0, *args)
 
 
-async def call_async(client: redis.asyncio.Redis, name: str, *args: Argument) -> Any:
-    """Run one script on an asyncio client."""
+async def call_async(pipe: Pipe, name: str, *args: Argument) -> Any:
+    """Run one script from an event loop."""
     script = get(name)
     try:
-        return await client.evalsha(script.sha, 0, *args)
+        return await pipe.call("EVALSHA", script.sha, 0, *args)
     except NoScriptError:
-        return await client.eval(script.text, 0, *args)
+        return await pipe.call("EVAL", script.text, 0, *args)
