@@ -26,6 +26,8 @@ from inference.states import FailureReason, JobStatus, ReleaseReason
 from workers import answers, gate, outcomes, sse
 from workers.bridge import Bridge
 from workers.engine import Engine, EngineAway, EngineCall, EngineFault, EngineGone, EngineRefused
+from workers.meter import Meter
+from workers.observer import Observer
 from workers.outcomes import Cancelled, Completed, Failed, Interrupted, Outcome
 from workers.quarantine import CRASHES_UNTIL_ALONE, Quarantine
 from workers.readiness import Readiness
@@ -70,6 +72,7 @@ class Surroundings:
     settler: Settler
     bridge: Bridge
     streams: broker.AsyncBroker
+    observer: Observer
     pace: Pace
     limits: Callable[[], Limits]
 
@@ -84,6 +87,7 @@ class Execution:
         self._abort: Abort | None = None
         self._call: asyncio.Task[Outcome] | None = None
         self._completed: Completed | None = None
+        self._meter = Meter()
         self._attempt = 0
 
     def abort(self, why: Abort) -> None:
@@ -110,9 +114,10 @@ class Execution:
         if started and started.work:
             await self._announce()
             outcome, applied = await self._finish(await self._work(started.work))
+            self._around.observer.note(self.claimed, started.work, outcome, self._meter)
         if applied and applied.status is JobStatus.CANCELLED and outcome:
             outcome = Cancelled()
-        await self._settle(applied)
+        await self._settle(applied, outcome)
         self._note(outcome, time.monotonic() - began)
         return outcome
 
@@ -183,9 +188,12 @@ class Execution:
 
     async def _ask(self, work: lifecycle.Work, priority: int) -> Completed:
         request_id = str(self._token.job_id)
+        self._meter.start()
         if not work.streamed:
             call = EngineCall(work.endpoint, work.request.encode(), request_id, priority)
-            return answers.whole(await self._around.engine.generate(call))
+            answer = await self._around.engine.generate(call)
+            self._meter.stop()
+            return answers.whole(answer)
         body, wants_usage = answers.with_usage(work.request)
         return await self._stream(EngineCall(work.endpoint, body, request_id, priority), wants_usage=wants_usage)
 
@@ -198,12 +206,15 @@ class Execution:
         async with relay, contextlib.aclosing(around.engine.stream(call)) as pieces:
             async for piece in pieces:
                 first_token_at = first_token_at or timezone.now()
-                for event in splitter.feed(piece):
+                whole = splitter.feed(piece)
+                self._meter.hear(len(whole))
+                for event in whole:
                     events.append(event)
                     if wants_usage or not sse.is_usage_only(event):
                         relay.put(event)
             if not events or not sse.is_done(events[-1]):
                 raise EngineGone("the stream ended before its end")
+            self._meter.stop()
             self._completed = answers.streamed(events, call.endpoint, first_token_at=first_token_at)
             await relay.finish()
         return self._completed
@@ -231,7 +242,7 @@ class Execution:
             await asyncio.sleep(wait_seconds)
             wait_seconds = min(2 * wait_seconds, BACKOFF_SECONDS[1])
 
-    async def _settle(self, applied: lifecycle.Applied | None) -> None:
+    async def _settle(self, applied: lifecycle.Applied | None, outcome: Outcome | None) -> None:
         """Tell the broker where the row is now."""
         settler = self._around.settler
         if applied is None:
@@ -240,7 +251,8 @@ class Execution:
             await self._around.bridge.wait(settler.release(self._token))
         else:
             status = applied.status or JobStatus.CANCELLED
-            await self._around.bridge.wait(settler.ack(self._token, status=status))
+            used = self._around.observer.used(self.claimed, outcome, self._meter)
+            await self._around.bridge.wait(settler.ack(self._token, status=status, used=used))
 
     # The log
 

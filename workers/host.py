@@ -27,6 +27,7 @@ from workers.bridge import Bridge
 from workers.config import WorkerConfig
 from workers.engine import Engine, EngineSpec
 from workers.execution import Abort, Execution, Surroundings
+from workers.observer import Observer
 from workers.outcomes import Outcome
 from workers.quarantine import Quarantine
 from workers.readiness import Readiness
@@ -72,6 +73,7 @@ class EngineHost:
         self._readiness = Readiness(create(config.engine), _capacity(config), on_change=self._state_changed)
         self._quarantine = Quarantine()
         self.room = EngineRoom(config, limits, self._readiness, self._quarantine)
+        self.observer = Observer(config.model, limits)
         self._around: Surroundings | None = None
         self._chores: list[asyncio.Task[None]] = []
 
@@ -147,6 +149,7 @@ class EngineHost:
             settler=SETTLER,
             bridge=Bridge(),
             streams=broker.new_async_broker(),
+            observer=self.observer,
             pace=Pace(),
             limits=self._limits,
         )

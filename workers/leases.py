@@ -112,9 +112,15 @@ class Keeper:
             try:
                 self._restore_lost(wait_seconds=min(1.0, self._lease_seconds / RENEWALS_PER_LEASE))
                 maintenance.reap()
+                self._learn()
             except Exception as error:  # whatever it is: without this thread nothing is restored
                 _note("leases could not be looked after", error, "reap_failed")
                 connection.close()
+
+    def _learn(self) -> None:
+        """Take what finished jobs taught to where submissions find it. Raises BrokerAway."""
+        if isinstance(self._pool, EnginePool):
+            self._pool.host.observer.flush(self._broker)
 
     def _restore_lost(self, *, wait_seconds: float) -> None:
         with contextlib.suppress(queue.Empty):

@@ -31,10 +31,13 @@ TASK_DONE: Final = JobStatus.SUCCEEDED
 class _Asked(NamedTuple):
     token: Token | None
     """None: only a mark in the queue."""
-    verb: Callable[[], bool]
+    verb: Callable[[], bool] | None
+    """None: it is an ack."""
     future: "Future[bool]"
     status: str | None = None
     """Of an ack: those that wait go together, in one call."""
+    used: float | None = None
+    """Likewise."""
 
 
 class Settler:
@@ -49,13 +52,13 @@ class Settler:
         self._start = threading.Lock()
         self._thread: threading.Thread | None = None
 
-    def ack(self, token: Token, *, status: str) -> "Future[bool]":
+    def ack(self, token: Token, *, status: str, used: float | None = None) -> "Future[bool]":
         """Forget a finished job. The future is False if the claim was not ours any more. Thread-safe."""
-        return self._put(token, lambda: self._connect().ack(token, status=status), status)
+        return self._put(_Asked(token, None, Future(), status, used))
 
     def release(self, token: Token, *, event: bool = True) -> "Future[bool]":
         """Put a job back into its queue. The future is False if the claim was not ours any more. Thread-safe."""
-        return self._put(token, lambda: self._connect().release(token, event=event))
+        return self._put(_Asked(token, lambda: self._connect().release(token, event=event), Future()))
 
     def abandon(self, token: Token) -> None:
         """Hold a claim no more that turned out to be another's."""
@@ -63,14 +66,13 @@ class Settler:
 
     def flush(self, *, seconds: float) -> bool:
         """Wait until all that was asked for is done; False if that takes longer."""
-        done = self._put(None, lambda: True)
+        done = self._put(_Asked(None, lambda: True, Future()))
         try:
             return done.result(timeout=seconds)
         except TimeoutError:
             return False
 
-    def _put(self, token: Token | None, verb: Callable[[], bool], status: str | None = None) -> "Future[bool]":
-        asked = _Asked(token, verb, Future(), status)
+    def _put(self, asked: _Asked) -> "Future[bool]":
         self._asked.put(asked)
         with self._start:  # made on first use: a process that only publishes needs no thread
             if self._thread is None:
@@ -100,8 +102,8 @@ class Settler:
         return batch
 
     def _settle(self, batch: list[_Asked]) -> list[bool]:
-        acks = [(asked.token, asked.status, None) for asked in batch if asked.token and asked.status is not None]
-        return self._connect().ack_many(acks) if acks else [batch[0].verb()]
+        acks = [(each.token, each.status, each.used) for each in batch if each.token and each.status is not None]
+        return [batch[0].verb()] if batch[0].verb else self._connect().ack_many(acks)
 
     def _insist(self, batch: list[_Asked]) -> list[bool]:
         wait_seconds = BACKOFF_SECONDS[0]

@@ -125,6 +125,8 @@ class Work:
     endpoint: Endpoint
     request: str = field(repr=False)
     """The body for the engine, as JSON text."""
+    api_key_id: str | None
+    """Whose outputs it is learned from; None: a dashboard user's."""
     model: str
     tier: str
     streamed: bool

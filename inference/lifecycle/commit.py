@@ -117,6 +117,7 @@ def _with_work(answer: Applied, change: Change, known: dict[uuid.UUID, Found]) -
         work=Work(
             endpoint=Endpoint(job.endpoint),
             request=statements.request_of(change.job_id) if job.request is None else job.request,
+            api_key_id=job.api_key_id,
             model=job.model,
             tier=job.tier,
             streamed=job.streamed,

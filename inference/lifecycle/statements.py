@@ -22,7 +22,7 @@ from inference.states import JobEventKind, JobStatus
 
 COLUMNS: Final = tuple(field.name for field in fields(transitions.Row))
 NO_CLAIM: Final = uuid.UUID(int=0)
-_FIXED: Final = ("id", "model_id", "tier_id", "endpoint", "streamed", "created_at")
+_FIXED: Final = ("id", "api_key_id", "model_id", "tier_id", "endpoint", "streamed", "created_at")
 _VALUES: Final = attrgetter(*COLUMNS)
 _JOBS: Final = Job._meta.db_table
 _EVENTS: Final = JobEvent._meta.db_table
@@ -34,6 +34,7 @@ Values = list[Any]
 class Found:
     """A job as read under its lock."""
 
+    api_key_id: str | None
     model: str
     tier: str
     endpoint: str
@@ -99,10 +100,11 @@ def request_of(job_id: uuid.UUID) -> str:
 
 
 def _found(values: tuple[Any, ...]) -> tuple[uuid.UUID, Found]:
-    job_id, model, tier, endpoint, streamed, created_at, request, *rest = values
+    job_id, api_key_id, model, tier, endpoint, streamed, created_at, request, *rest = values
     columns = zip(COLUMNS, rest, strict=True)
     row = transitions.Row(**{name: _READ[name](value) if name in _READ else value for name, value in columns})
-    found = Found(model, tier, endpoint, bool(streamed), _moment(created_at), request, row, row)
+    fixed = (api_key_id, model, tier, endpoint, bool(streamed), _moment(created_at))
+    found = Found(*fixed, request, row, row)
     return _uuid(job_id), found
 
 
