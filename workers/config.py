@@ -79,15 +79,12 @@ class WorkerConfig:
         """Check the options against the tables. Raises ConfigError."""
         node, host = _node(options)
         model = _model(options.model, limits)
-        queues = tuple(routing.served(limits.queues(), model=model.name, patterns=options.serve))
-        if not queues:
-            raise ConfigError(f"--serve {' '.join(options.serve)} matches none of the queues of {model.name!r}")
         return cls(
             node=node,
             host=host,
             engine=_engine(options, model, node, paths),
             serve=options.serve,
-            queues=queues,
+            queues=_queues(options, model, limits),
             lease_seconds=lease_seconds,
             drain_seconds=drain_seconds,
         )
@@ -114,6 +111,18 @@ def _model(name: str, limits: Limits) -> ModelLimits:
         known = ", ".join(sorted(limits.models)) or "none"
         raise ConfigError(f"--model {name!r} is not an enabled model; there are: {known}")
     return limits.models[name]
+
+
+def _queues(options: Options, model: ModelLimits, limits: Limits) -> tuple[str, ...]:
+    """Return the queues to serve; a pattern that matches none of them is a slip."""
+    for pattern in options.serve:
+        if not routing.served(limits.queues(), model=model.name, patterns=[pattern]):
+            tiers, lengths = ", ".join(sorted(limits.tiers)), ", ".join(sorted(limits.lengths))
+            raise ConfigError(
+                f"--serve {pattern!r} matches no queue of {model.name!r}; queues are named MODEL.TIER.LENGTH, "
+                f"with the tiers {tiers} and the length classes {lengths}"
+            )
+    return tuple(routing.served(limits.queues(), model=model.name, patterns=options.serve))
 
 
 def _engine(options: Options, model: ModelLimits, node: str, paths: Paths) -> EngineSpec:

@@ -3,7 +3,7 @@
 import os
 import socket
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -33,6 +33,8 @@ class Options:
     ready_file: Path | None
     engine_url: str = ""
     """Of an external engine; its key is in the environment."""
+    serve: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
+    """Queue patterns by a worker's number, from 1 on; a worker that is not there serves all of its model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +85,18 @@ def devices_of_workers(named: Sequence[str], count: int | None) -> tuple[str, ..
     if twice := sorted({gpu for gpu in gpus if gpus.count(gpu) > 1}):
         raise StackError(f"--device: {twice[0]} is named twice, but an engine takes all memory of its GPU")
     return tuple(named)
+
+
+def patterns_of_workers(named: Sequence[str], count: int) -> dict[int, tuple[str, ...]]:
+    """Read `N=PATTERN`s: what worker N of `count` serves. Raises StackError where there is no such worker."""
+    found: dict[int, tuple[str, ...]] = {}
+    for text in named:
+        number, _, pattern = text.partition("=")
+        if not (number.isdecimal() and pattern and 1 <= int(number) <= count):
+            numbers = f"a worker's number from 1 to {count}" if count else "a worker's number, but there is none"
+            raise StackError(f"--serve {text!r}: it is N=PATTERN, as 1=*.realtime.*, with N {numbers}")
+        found[int(number)] = (*found.get(int(number), ()), pattern)
+    return found
 
 
 def build(options: Options, credentials: Credentials, environ: Mapping[str, str] = os.environ) -> StackConfig:

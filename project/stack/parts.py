@@ -2,6 +2,7 @@
 
 import os
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import Path
@@ -72,13 +73,15 @@ def _web(config: StackConfig) -> Part:
 
 def _workers(config: StackConfig) -> list[Part]:
     pairs = zip(config.worker_names, config.options.devices, strict=True)
-    return [_worker(config, name, device) for name, device in pairs]
+    served = config.options.serve
+    return [_worker(config, name, device, served.get(i, ())) for i, (name, device) in enumerate(pairs, start=1)]
 
 
-def _worker(config: StackConfig, name: str, device: str) -> Part:
+def _worker(config: StackConfig, name: str, device: str, served: Sequence[str]) -> Part:
     options = config.options
+    serve = [f"--serve={pattern}" for pattern in served]
     where = ("--engine-url", options.engine_url) if options.engine is EngineKind.EXTERNAL else ("--device", device)
-    command = manage("worker", "--engine", options.engine.value, *where, "--name", name)
+    command = manage("worker", "--engine", options.engine.value, *where, *serve, "--name", name)
     return Part(name.partition("@")[0], command, Stage.WORKERS, settings.DRAIN_SECONDS + STOP_MARGIN_SECONDS)
 
 

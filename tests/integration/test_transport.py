@@ -224,6 +224,18 @@ def test_credit_that_grows_ends_the_wait_for_the_bell_where_a_job_did_not_fit(
     inbox.hear_until(lambda: len(inbox.messages) == 1)
 
 
+def test_credit_that_grows_while_a_claim_is_under_way_is_not_missed(ours: Broker, connect: Connect) -> None:
+    publish_jobs(ours, 1)
+    connection = connect()
+    inbox = Inbox(connection, QUEUE)
+    inbox.channel.brpop_timeout = NO_POLL_SECONDS
+    room = Room(inbox, 8, kv_tokens=50)
+    connection.transport.cycle.on_poll_start()  # sends the claim
+    room.kv_tokens = 100
+    inbox.channel.credit_changed()
+    inbox.hear_until(lambda: len(inbox.messages) == 1)
+
+
 def test_claims_whose_reply_nobody_read_go_back_when_the_channel_closes(ours: Broker, connect: Connect) -> None:
     connection = connect()
     inbox = Inbox(connection, QUEUE)

@@ -2,6 +2,7 @@
 
 import io
 from pathlib import Path
+from typing import Any
 
 import pytest
 from django.core.management import CommandError, call_command
@@ -44,16 +45,31 @@ def test_a_worker_is_started_on_its_device(tmp_path: Path) -> None:
     assert [command[command.index("--device") + 1] for command in commands] == ["0,1", "2"]
 
 
+def test_a_worker_is_started_with_its_patterns(tmp_path: Path) -> None:
+    served = config.patterns_of_workers(["2=*.realtime.*", "2=*.bulk.short"], 2)
+    options = make_options(tmp_path, EngineKind.SIM, devices=("cpu", "cpu"), serve=served)
+    made = config.build(options, Credentials(), {})
+    commands = [part.command for part in parts.build(made) if part.name.startswith("worker")]
+    patterns = [[word for word in command if word.startswith("--serve")] for command in commands]
+    assert patterns == [[], ["--serve=*.realtime.*", "--serve=*.bulk.short"]]
+
+
+@pytest.mark.parametrize("wrong", ["*.realtime.*", "3=*.bulk.*", "0=*.bulk.*", "1=", "one=*.bulk.*"])
+def test_patterns_name_a_worker_that_there_is(wrong: str) -> None:
+    with pytest.raises(StackError, match=r"N=PATTERN.* from 1 to 2"):
+        config.patterns_of_workers([wrong], 2)
+
+
 def test_a_device_for_an_external_engine_is_refused(tmp_path: Path) -> None:
     options = make_options(tmp_path, EngineKind.EXTERNAL, devices=("0",))
     with pytest.raises(StackError, match="external engine has none"):
         config.build(options, Credentials(), {})
 
 
-def make_options(state_dir: Path, engine: EngineKind, *, devices: tuple[str, ...]) -> Options:
+def make_options(state_dir: Path, engine: EngineKind, *, devices: tuple[str, ...], **more: Any) -> Options:
     port = ports.any_free("127.0.0.1")
     url = "http://gpu-7/v1"
-    return Options(engine, "127.0.0.1", port, state_dir, devices=devices, ready_file=None, engine_url=url)
+    return Options(engine, "127.0.0.1", port, state_dir, devices=devices, ready_file=None, engine_url=url, **more)
 
 
 @pytest.mark.parametrize(

@@ -39,8 +39,13 @@ def test_patterns_choose_queues() -> None:
 
 
 def test_patterns_that_match_nothing_are_refused() -> None:
-    with pytest.raises(ConfigError, match=r"\*\.gold\.\* matches none"):
-        make_config(serve=("*.gold.*",))
+    with pytest.raises(ConfigError, match=r"'\*\.gold\.\*' matches no queue .* the tiers bulk, standard and"):
+        make_config(serve=("*.bulk.*", "*.gold.*"))
+
+
+def test_a_length_class_can_have_workers_of_its_own() -> None:
+    queues = make_config(serve=("*.standard.long", "*.bulk.long")).queues
+    assert queues == (f"{factories.MODEL}.bulk.long", f"{factories.MODEL}.standard.long")
 
 
 def test_a_name_that_no_row_has_room_for_is_refused() -> None:

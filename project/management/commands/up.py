@@ -59,6 +59,13 @@ class Command(BaseCommand):
             "--workers", type=_count, metavar="N", help="engine workers, on the CPU if no --device is given (1)"
         )
         parser.add_argument(
+            "--serve",
+            action="append",
+            default=[],
+            metavar="N=PATTERN",
+            help="queues of worker N, as 1=*.realtime.*; give it again for more; a worker without serves all",
+        )
+        parser.add_argument(
             "--ready-file",
             type=Path,
             metavar="FILE",
@@ -77,14 +84,16 @@ class Command(BaseCommand):
 
 def _options(options: dict[str, Any]) -> Options:
     ready_file: Path | None = options["ready_file"]
+    devices_of_workers = stack_config.devices_of_workers(options["devices"], options["workers"])
     return Options(
         engine=EngineKind(options["engine"]),
         host=options["host"],
         port=options["port"],
         state_dir=options["state"].resolve(),
-        devices=stack_config.devices_of_workers(options["devices"], options["workers"]),
+        devices=devices_of_workers,
         ready_file=ready_file.resolve() if ready_file else None,
         engine_url=options["engine_url"],
+        serve=stack_config.patterns_of_workers(options["serve"], len(devices_of_workers)),
     )
 
 

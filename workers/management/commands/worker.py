@@ -34,7 +34,8 @@ class Command(BaseCommand):
             "--serve",
             action="append",
             metavar="PATTERN",
-            help="queues to serve, as '*.realtime.*'; may be given again; default: all of the model",
+            help="queues to serve (MODEL.TIER.LENGTH), as '*.realtime.*' or '*.long'; give it again for more; "
+            "default: all of the model",
         )
         parser.add_argument("--model", help="name of the model; default: the default model")
         parser.add_argument(
