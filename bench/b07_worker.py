@@ -75,7 +75,7 @@ def _stock() -> float:
     with places.folder() as where, places.redis_server(where) as url:
         broker_url, results_url = url, url.removesuffix("/0") + "/1"
         env = places.environment(STOCK_BROKER=broker_url, STOCK_RESULTS=results_url)
-        places.output("bench.stock_app", str(JOBS), env=env)
+        places.output("bench.stock_app", "queue", str(JOBS), env=env)
         options = ("-P", "threads", "-c", str(SLOTS), "-l", "INFO", "--without-mingle", "--without-gossip")
         command = ("-m", "celery", "-A", "bench.stock_app", "worker", *options)
         with (

@@ -6,6 +6,9 @@ from typing import Final
 from bench import (
     b01_throughput,
     b02_first_token,
+    b03_realtime,
+    b04_filling,
+    b06_trace,
     b07_worker,
     b10_backlog,
     b12_kills,
@@ -17,6 +20,9 @@ from bench.row import Row
 _MODULES: Final = (
     b01_throughput,
     b02_first_token,
+    b03_realtime,
+    b04_filling,
+    b06_trace,
     b07_worker,
     b10_backlog,
     b12_kills,

@@ -4,6 +4,7 @@
 - `update TABLE FILTER FIELDS`: set fields of rows, as `update Tier '{"name": "bulk"}' '{"weight": 2}'`
 - `keys TENANTS`: make tenants, as `{"ann": 3}` with their weights, and print a key for each
 - `queue JOBS TENANTS`: queue jobs of 64 prompt tokens, of so many tenants in turn, as submissions do
+- `replay FILE`: queue a job at each moment that the file names, all of one tier and estimate: first come, first served
 - `count`: print how many jobs succeeded
 - `jobs`: print every job, see `FIELDS`
 - `events`: print every step of every job: job, kind, time, worker
@@ -12,8 +13,10 @@
 import itertools
 import json
 import sys
+import time
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Any, Final
 
 import django
@@ -26,6 +29,7 @@ from django.core.management import call_command  # noqa: E402
 from django.db import transaction  # noqa: E402
 from django.utils import timezone  # noqa: E402
 
+from bench import stack  # noqa: E402
 from inference import lifecycle, publication  # noqa: E402
 from inference.models import ApiKey, Job, JobEvent, ServedModel, Tenant  # noqa: E402
 from inference.states import Endpoint, JobStatus  # noqa: E402
@@ -69,12 +73,24 @@ def queue(count: str, tenants: str) -> None:
     """Write and publish so many jobs, of tenants that are made if there are more than one."""
     names = [f"tenant-{number}" for number in range(int(tenants))] if int(tenants) > 1 else ["default"]
     Tenant.objects.bulk_create([Tenant(name=name) for name in names], ignore_conflicts=True)
-    model, body = ServedModel.objects.get(is_default=True).name, _body()
+    model = ServedModel.objects.get(is_default=True).name
+    body = _body(model, 64, 64)
     jobs = (_job(model, tenant, body) for tenant in itertools.islice(itertools.cycle(names), int(count)))
     while chunk := list(itertools.islice(jobs, BULK)):
         with transaction.atomic():
             rows = lifecycle.create(chunk)
         publication.publish([publication.entry_of(row, tenant_weight=1.0) for row in rows])
+
+
+def replay(path: str) -> None:
+    """Write and publish each job at its moment. Equal estimates leave the arrival alone to order them."""
+    began, model = time.time(), ServedModel.objects.get(is_default=True).name
+    for at, prompt_tokens, output_tokens in json.loads(Path(path).read_text()):
+        body = _body(model, prompt_tokens, output_tokens)
+        time.sleep(max(0.0, began + at - time.time()))
+        job = _job(model, "default", body, prompt_tokens=prompt_tokens, expected_tokens=output_tokens)
+        [row] = lifecycle.create([job])
+        publication.publish([publication.entry_of(row, tenant_weight=1.0)])
 
 
 def count() -> None:
@@ -107,13 +123,14 @@ def _print(value: Any) -> None:
     sys.stdout.write(json.dumps(value) + "\n")
 
 
-def _body() -> str:
-    model = ServedModel.objects.get(is_default=True).name
-    asked = {"model": model, "messages": [{"role": "user", "content": "the " * 64}], "max_tokens": 64}
-    return json.dumps(asked)
+def _body(model: str, prompt_tokens: int, output_tokens: int) -> str:
+    asked = stack.body(prompt_tokens=prompt_tokens, output_tokens=output_tokens)
+    return json.dumps({**asked, "model": model, "stream": False})
 
 
-def _job(model: str, tenant: str, body: str) -> lifecycle.NewJob:
+def _job(
+    model: str, tenant: str, body: str, *, prompt_tokens: int = 64, expected_tokens: int = 64
+) -> lifecycle.NewJob:
     now = timezone.now()
     return lifecycle.NewJob(
         id=uuid_utils.compat.uuid7(),
@@ -125,8 +142,8 @@ def _job(model: str, tenant: str, body: str) -> lifecycle.NewJob:
         endpoint=Endpoint.CHAT,
         request=body,
         streamed=False,
-        prompt_tokens=64,
-        expected_tokens=64,
+        prompt_tokens=prompt_tokens,
+        expected_tokens=expected_tokens,
         estimate_seconds=1.0,
         created_at=now,
         start_deadline_at=now + timedelta(days=1),
@@ -134,7 +151,7 @@ def _job(model: str, tenant: str, body: str) -> lifecycle.NewJob:
 
 
 VERBS: Final[Mapping[str, Callable[..., None]]] = {
-    verb.__name__: verb for verb in (migrate, update, keys, queue, count, jobs, events)
+    verb.__name__: verb for verb in (migrate, update, keys, queue, replay, count, jobs, events)
 }
 
 if __name__ == "__main__":

@@ -44,6 +44,13 @@ class Job:
             raise ValueError(f"job {self.id} is {self.status} and did not start")
         return self.started_at - self.created_at
 
+    @property
+    def seconds(self) -> float:
+        """From its submission to its end. Raises ValueError if it has not ended."""
+        if self.finished_at is None:
+            raise ValueError(f"job {self.id} is {self.status}")
+        return self.finished_at - self.created_at
+
 
 @dataclass(frozen=True, slots=True)
 class Stack:

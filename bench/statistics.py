@@ -17,6 +17,13 @@ def median(values: Sequence[float]) -> float:
     return percentile(values, 0.5)
 
 
+def mean(values: Sequence[float]) -> float:
+    """Return the mean. Raises ValueError for none."""
+    if not values:
+        raise ValueError("no values")
+    return sum(values) / len(values)
+
+
 def ratio(ours: float, baseline: float) -> float:
     """Return how many times the baseline ours is. Raises ValueError if the baseline measured nothing."""
     if baseline <= 0:

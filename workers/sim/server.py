@@ -26,6 +26,11 @@ class Clock:
         self._due = 0.0
         self._is_running = False
         self._listeners: dict[Sequence, tuple[asyncio.Event, bool]] = {}
+        self._waiting: dict[Sequence, float] = {}
+        """Not begun, and since when."""
+        self.begun = 0
+        self.queue_seconds = 0.0
+        """How long those that begun had waited, together."""
 
     @contextlib.contextmanager
     def running(self, sequence: Sequence, *, every_token: bool) -> Iterator[asyncio.Event]:
@@ -33,6 +38,7 @@ class Clock:
         progress = asyncio.Event()
         self._listeners[sequence] = (progress, every_token)
         self._scheduler.add(sequence)
+        self._waiting[sequence] = self._loop.time()
         if not self._is_running:
             self._is_running, self._due = True, self._loop.time()
             self._begin()
@@ -40,6 +46,7 @@ class Clock:
             yield progress
         finally:
             del self._listeners[sequence]
+            self._waiting.pop(sequence, None)
             if not sequence.is_done:
                 self._scheduler.remove(sequence)
 
@@ -47,9 +54,15 @@ class Clock:
         step = self._scheduler.plan()
         self._is_running = step is not None
         if step:
+            self._note_begun(step)
             # From when the last step was due, not from now: the simulated device is no slower on a busy machine.
             self._due += step.seconds
             self._loop.call_at(self._due, self._end, step)
+
+    def _note_begun(self, step: Step) -> None:
+        for sequence in [each for each, _ in step.work if each in self._waiting]:
+            self.begun += 1
+            self.queue_seconds += self._loop.time() - self._waiting.pop(sequence)
 
     def _end(self, step: Step) -> None:
         for sequence in self._scheduler.commit(step):
@@ -92,7 +105,8 @@ class Server:
 
     async def metrics(self, _request: web.Request) -> web.Response:
         """Show the gauges."""
-        return web.Response(text=wire.metrics(self._scheduler, model=self._config.model))
+        waited = (self._clock.begun, self._clock.queue_seconds)
+        return web.Response(text=wire.metrics(self._scheduler, waited, model=self._config.model))
 
     async def models(self, _request: web.Request) -> web.Response:
         """Name the one model."""

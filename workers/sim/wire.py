@@ -73,8 +73,11 @@ class Writer:
         return {"prompt_tokens": prompt, "total_tokens": prompt + output, "completion_tokens": output}
 
 
-def metrics(scheduler: Scheduler, *, model: str) -> str:
-    """Return the Prometheus page: vLLM's names, as far as the worker reads them."""
+def metrics(scheduler: Scheduler, waited: tuple[int, float], *, model: str) -> str:
+    """Return the Prometheus page: vLLM's names, as far as worker and bench read them.
+
+    `waited` is how many requests have begun, and the seconds that they had waited in the engine, together.
+    """
     used = 1 - scheduler.free_blocks / scheduler.total_blocks
     labels = f'engine="0",model_name="{model}"'
     cache = f'block_size="{BLOCK_TOKENS}",engine="0",num_gpu_blocks="{scheduler.total_blocks}"'
@@ -84,5 +87,8 @@ def metrics(scheduler: Scheduler, *, model: str) -> str:
         f"# TYPE vllm:kv_cache_usage_perc gauge\nvllm:kv_cache_usage_perc{{{labels}}} {used}\n"
         "# TYPE vllm:num_preemptions_total counter\n"
         f"vllm:num_preemptions_total{{{labels}}} {scheduler.preemptions}\n"
+        "# TYPE vllm:request_queue_time_seconds histogram\n"
+        f"vllm:request_queue_time_seconds_count{{{labels}}} {waited[0]}\n"
+        f"vllm:request_queue_time_seconds_sum{{{labels}}} {waited[1]}\n"
         f"# TYPE vllm:cache_config_info gauge\nvllm:cache_config_info{{{cache}}} 1\n"
     )

@@ -1,0 +1,159 @@
+"""Realtime calls beside a full queue of bulk work: what B3 and B4 are read from, measured once for both."""
+
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from bench import load, open_load, stack, statistics
+from bench.open_load import Answer, Background, Request, Spec, all_good
+from bench.row import Say
+from bench.stack import Job, Stack
+
+SLOTS: Final = 32
+SIM: Final = "--decode-tps 25 --kv-tokens 65536"
+"""An engine at a real one's pace: a step takes 40 ms."""
+REALTIME_TOKENS: Final = 24
+"""In, and out: a second of work."""
+BULK_PROMPT_TOKENS: Final = 64
+BULK_OUTPUT_TOKENS: Final = 100
+CALLS_PER_SECOND: Final = 4.0
+WARM_SECONDS: Final = 10.0
+SEED: Final = 3
+_MODEL: Final[Mapping[str, Any]] = {"max_num_seqs": SLOTS}
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """How much of it."""
+
+    seconds: float
+    """Of realtime calls."""
+    backlog: int
+    """Bulk jobs queued before."""
+    saturating_jobs: int
+    """By which the engine's capacity is measured."""
+
+
+FULL: Final = Sizes(seconds=60, backlog=10_000, saturating_jobs=256)
+SMALL: Final = Sizes(seconds=10, backlog=1_000, saturating_jobs=64)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What was measured."""
+
+    ours: list[Answer]
+    queue_seconds: list[float]
+    """Of the realtime jobs."""
+    bulk_in_flight: float
+    """Mean over the window."""
+    bulk_tokens_per_second: float
+    realtime_tokens_per_second: float
+    direct: list[Answer]
+    """The same calls straight into the engine, with as many bulk calls in flight as we had."""
+    capacity_tokens_per_second: float
+    """Of the engine, saturated with the same bulk calls."""
+    alone: list[Answer]
+    """The same calls through the stack, no bulk, on a worker of their own."""
+
+
+_known: dict[Sizes, Found] = {}
+
+
+def found(sizes: Sizes, say: Say) -> Found:
+    """Return what this process measured before, or measure it."""
+    if sizes not in _known:
+        _known[sizes] = _measure(sizes, say)
+    return _known[sizes]
+
+
+def _measure(sizes: Sizes, say: Say) -> Found:
+    """Measure ours, then a worker that serves nothing else, then its engine at the same work."""
+    calls = _calls(sizes.seconds)
+    say(f"{sizes.backlog:,} bulk jobs are queued, then {len(calls)} realtime calls in {sizes.seconds:g} s")
+    ours, jobs = _ours(calls, sizes.backlog)
+    began = ours[0].sent_at - calls[0].at
+    window = (began, began + sizes.seconds)
+    in_flight = _in_flight(jobs, window)
+    say(f"{in_flight:.1f} bulk jobs were in flight; now without bulk, on a worker of their own")
+    with stack.running("sim", workers=0, model=_MODEL) as other, stack.worker(other, "*.realtime.*", sim=SIM):
+        alone = all_good(open_load.run(Spec(target=other.api, requests=calls)))
+        say("straight into the engine, beside as many bulk calls; then its capacity")
+        direct = _direct(other, calls, round(in_flight))
+        capacity = _capacity(other, sizes.saturating_jobs)
+    return Found(
+        ours=ours,
+        queue_seconds=[job.queue_seconds for job in jobs if job.tier == "realtime"],
+        bulk_in_flight=in_flight,
+        bulk_tokens_per_second=_tokens(jobs, "bulk", window) / sizes.seconds,
+        realtime_tokens_per_second=_tokens(jobs, "realtime", window) / sizes.seconds,
+        direct=direct,
+        capacity_tokens_per_second=capacity,
+        alone=alone,
+    )
+
+
+def notes(sizes: Sizes) -> tuple[str, ...]:
+    """Return what a reader must know."""
+    return (
+        f"Simulated engine with {SLOTS} slots, {SIM}: a step takes 40 ms.",
+        f"{sizes.backlog:,} bulk jobs of {BULK_PROMPT_TOKENS} tokens in and {BULK_OUTPUT_TOKENS} out queued before.",
+        f"{CALLS_PER_SECOND:g} realtime streams/s, {REALTIME_TOKENS} tokens in and out, for {sizes.seconds:g} s.",
+        "Direct: the same calls to the engine's socket, with as many bulk calls under way as ours had.",
+        "Alone: the same calls through the stack without bulk, on a worker with `--serve '*.realtime.*'`.",
+    )
+
+
+def first_p99(answers: Sequence[Answer]) -> float:
+    """Return the p99 of the time to the first token, in seconds."""
+    return statistics.percentile([answer.first_seconds for answer in answers], 0.99)
+
+
+def _calls(seconds: float) -> list[Request]:
+    """Draw realtime calls that come whenever they come, the same in every run."""
+    tokens = REALTIME_TOKENS
+    call = Request(at=0, prompt_tokens=tokens, output_tokens=tokens, service_tier="priority", stream=True)
+    draw, at, calls = random.Random(SEED), 0.0, []  # noqa: S311 - repeatable on purpose
+    while (at := at + draw.expovariate(CALLS_PER_SECOND)) < seconds:
+        calls.append(replace(call, at=at))
+    return calls
+
+
+def _ours(calls: list[Request], backlog: int) -> tuple[list[Answer], list[Job]]:
+    with stack.running("sim", sim=SIM, model=_MODEL) as running:
+        body = stack.body(prompt_tokens=BULK_PROMPT_TOKENS, output_tokens=BULK_OUTPUT_TOKENS)
+        running.submit(backlog, body, tier="bulk")
+        told = Spec(target=running.api, requests=calls, warm_seconds=WARM_SECONDS)
+        answers = all_good(open_load.run(told))
+        if not running.waiting():
+            raise RuntimeError("the bulk backlog ran out")
+        return answers, running.jobs()
+
+
+def _direct(running: Stack, calls: list[Request], bulk: int) -> list[Answer]:
+    untold = [replace(call, service_tier="") for call in calls]
+    beside = Background(bulk, BULK_PROMPT_TOKENS, BULK_OUTPUT_TOKENS)
+    told = Spec(target=running.engine, requests=untold, background=beside, warm_seconds=WARM_SECONDS)
+    return all_good(open_load.run(told))
+
+
+def _capacity(running: Stack, jobs: int) -> float:
+    """Return the engine's tokens/s with twice as many bulk calls under way as it has slots."""
+    body = stack.body(prompt_tokens=BULK_PROMPT_TOKENS, output_tokens=BULK_OUTPUT_TOKENS)
+    told = load.Spec(targets=[running.engine], requests=jobs, at_once=2 * SLOTS, body=body, streamed_share=0)
+    seconds, [answers] = load.run(told)
+    return sum(answer.tokens for answer in answers) / seconds
+
+
+def _in_flight(jobs: Sequence[Job], window: tuple[float, float]) -> float:
+    """Return the mean number of bulk jobs that ran."""
+    began, ended = window
+    spans = [(j.started_at, j.finished_at or ended) for j in jobs if j.tier == "bulk" and j.started_at]
+    return sum(max(0.0, min(end, ended) - max(start, began)) for start, end in spans) / (ended - began)
+
+
+def _tokens(jobs: Sequence[Job], tier: str, window: tuple[float, float]) -> int:
+    """Return the output tokens of the tier's jobs that ended in the window."""
+    ended = [j for j in jobs if j.tier == tier and j.finished_at and window[0] <= j.finished_at < window[1]]
+    return sum(job.output_tokens or 0 for job in ended)
