@@ -14,6 +14,16 @@ class Room:
 
 NO_ROOM: Final = Room(0, 0)
 
+RESERVE_FROM_SEQUENCES: Final = 8
+"""A smaller engine has nothing to spare."""
+
+
+def reserve(room: Room, share: float) -> Room:
+    """Return what of an engine is kept for tiers with `uses_reserve`: a slot at least, unless it is small."""
+    if share <= 0 or room.sequences < RESERVE_FROM_SEQUENCES:
+        return NO_ROOM
+    return Room(max(1, int(room.sequences * share)), int(room.kv_tokens * share))
+
 
 @dataclass(frozen=True, slots=True)
 class Credit:

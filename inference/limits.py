@@ -99,6 +99,8 @@ class QueueLimits:
     """Nothing is claimed; jobs are still admitted."""
     is_draining: bool = False
     """Nothing is admitted; what waits is worked off."""
+    held_by: str = ""
+    """Who said the last of these, or their end."""
 
 
 NO_QUEUE_LIMITS: Final = QueueLimits()
@@ -112,6 +114,8 @@ class WorkerLimits:
     """It claims nothing."""
     is_draining: bool = False
     """The same, for good: it is about to be stopped."""
+    held_by: str = ""
+    """Who said the last of these, or their end."""
     resumed_at: float | None = None
     """Unix time since when it claims again after the last of these; None if there was none."""
 

@@ -1,17 +1,19 @@
 """What pages, API, metrics and Flower show: each number is computed here, once."""
 
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
-from typing import Literal
+from datetime import datetime, timedelta
+from typing import Final, Literal
 
 from django.db.models import QuerySet
 from django.utils import timezone
 
-from inference import broker, errors, fleet, routing, snapshot
+from inference import broker, errors, fleet, routing, snapshot, waiting
+from inference.limits import Limits
 from inference.models import Job, Worker
-from inference.states import WorkerState
+from inference.outlook import Outlook, QueueOutlook
+from inference.states import JobStatus, WorkerState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,11 +29,35 @@ class QueueRow:
     tokens: int
     """Prompt and expected output tokens of the backlog."""
     backlog_seconds: float
-    """Age of the oldest waiting job; 0 if none waits."""
+    """Age of the oldest waiting job; 0 if none waits, or the queue is paused."""
     leases: int
     """Jobs held by workers."""
     cap: int
     """Most jobs that may wait; 0 for the control queue, which has no cap."""
+    is_paused: bool = False
+    is_draining: bool = False
+    held_by: str = ""
+    """Who paused, drained or resumed it last."""
+    waiting_reason: str = ""
+    """What holds its first job now, one of `waiting.Reason`; empty if no job waits."""
+    waiting_detail: str = ""
+    expected_wait_seconds: float | None = None
+    """Of a job that came now and went behind all of its tier; None: nobody can tell."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobWaiting:
+    """Why a queued job waits, and for how long."""
+
+    reason: waiting.Reason
+    detail: str
+    position: int | None
+    """1 is next: exact within its tenant, estimated across tenants and tiers; None if it is in no queue."""
+    expected_start: datetime | None
+    """At the rate at which jobs ended lately; None: nobody can tell."""
+
+
+_IN_TRANSIT: Final = "just claimed, or about to be published"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,12 +100,40 @@ class Totals:
     workers: int
 
 
-def queue_rows(queues: Sequence[str] | None = None) -> list[QueueRow]:
-    """Every job queue (or those named, `control` too), in a stable order. Raises broker.BrokerAway."""
-    limits = snapshot.limits()
-    names = limits.queues() if queues is None else list(queues)
-    now_ms = timezone.now().timestamp() * 1000
-    return [_queue_row(stats, limits.queue_cap(stats.queue), now_ms) for stats in broker.get_broker().stats(names)]
+def queue_rows() -> list[QueueRow]:
+    """Every job queue, in a stable order. Raises broker.BrokerAway."""
+    limits, now = snapshot.limits(), timezone.now()
+    outlook = Outlook(limits, now=now)
+    return [_queue_row(outlook.stats[name], found, limits, now) for name, found in outlook.of_queues().items()]
+
+
+def control_row() -> QueueRow:
+    """Celery's own queue: of no model, and unbounded. Raises broker.BrokerAway."""
+    [stats] = broker.get_broker().stats([routing.CONTROL_QUEUE])
+    return QueueRow(
+        queue=stats.queue,
+        model="",
+        tier="",
+        length="",
+        jobs=stats.jobs,
+        tokens=stats.tokens,
+        backlog_seconds=_age(stats, timezone.now()),
+        leases=stats.leases,
+        cap=0,
+    )
+
+
+def waiting_of(jobs: Iterable[Job]) -> dict[uuid.UUID, JobWaiting]:
+    """Why each of the jobs waits that are queued; empty while Redis is away. Costs the same whatever waits."""
+    queued = [job.pk for job in jobs if job.status == JobStatus.QUEUED]
+    if not queued:
+        return {}
+    now = timezone.now()
+    try:
+        found = Outlook(snapshot.limits(), now=now).of_jobs(queued)
+    except broker.BrokerAway:
+        return {}
+    return {job_id: _job_waiting(found, job_id, now) for job_id in queued}
 
 
 def worker_rows(workers: Iterable[Worker] | None = None) -> list[WorkerRow]:
@@ -133,10 +187,8 @@ def _not_found(job_id: uuid.UUID) -> errors.NotFound:
     return errors.NotFound(f"No job {job_id}.", code="job_not_found")
 
 
-def _queue_row(stats: broker.QueueStats, cap: int, now_ms: float) -> QueueRow:
-    is_control = stats.queue == routing.CONTROL_QUEUE  # Celery's own tasks: of no model, and unbounded
-    name = routing.QueueName("", "", "") if is_control else routing.parse(stats.queue)
-    oldest = stats.oldest_arrival_ms
+def _queue_row(stats: broker.QueueStats, found: QueueOutlook, limits: Limits, now: datetime) -> QueueRow:
+    name, own, first = routing.parse(stats.queue), limits.of_queue(stats.queue), found.waiting
     return QueueRow(
         queue=stats.queue,
         model=name.model,
@@ -144,11 +196,30 @@ def _queue_row(stats: broker.QueueStats, cap: int, now_ms: float) -> QueueRow:
         length=name.length,
         jobs=stats.jobs,
         tokens=stats.tokens,
-        # The arrival is by Redis' clock, which may be a little ahead of ours.
-        backlog_seconds=0.0 if oldest is None else max(0.0, now_ms - oldest) / 1000,
+        backlog_seconds=0.0 if own.is_paused else _age(stats, now),
         leases=stats.leases,
-        cap=0 if is_control else cap,
+        cap=limits.queue_cap(stats.queue),
+        is_paused=own.is_paused,
+        is_draining=own.is_draining,
+        held_by=own.held_by,
+        waiting_reason=first.reason if first else "",
+        waiting_detail=first.detail if first else "",
+        expected_wait_seconds=found.expected_wait_seconds,
     )
+
+
+def _age(stats: broker.QueueStats, now: datetime) -> float:
+    """Return the age of the oldest job. The arrival is by Redis' clock, which may be a little ahead of ours."""
+    oldest = stats.oldest_arrival_ms
+    return 0.0 if oldest is None else max(0.0, now.timestamp() - oldest / 1000)
+
+
+def _job_waiting(found: Mapping[uuid.UUID, waiting.Waiting], job_id: uuid.UUID, now: datetime) -> JobWaiting:
+    held = found.get(job_id)
+    if held is None:
+        return JobWaiting(reason=waiting.Reason.IN_TRANSIT, detail=_IN_TRANSIT, position=None, expected_start=None)
+    start = None if held.seconds is None else now + timedelta(seconds=held.seconds)
+    return JobWaiting(reason=held.reason, detail=held.detail, position=held.position, expected_start=start)
 
 
 def _worker_row(worker: Worker, now: datetime) -> WorkerRow:

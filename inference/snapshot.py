@@ -121,7 +121,7 @@ def _queue(row: models.QueueLimit) -> QueueLimits:
 
 def _worker(row: models.WorkerLimit) -> WorkerLimits:
     resumed_at = None if row.resumed_at is None else row.resumed_at.timestamp()
-    return WorkerLimits(row.is_paused, row.is_draining, resumed_at)
+    return WorkerLimits(row.is_paused, row.is_draining, row.held_by, resumed_at)
 
 
 def _model(row: models.ServedModel) -> ModelLimits:

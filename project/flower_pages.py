@@ -21,7 +21,6 @@ from flower.views import broker, monitor, workers
 from tornado import template, web
 
 from inference import selectors
-from inference.routing import CONTROL_QUEUE
 
 PAGES: Final = Path(settings.BASE_DIR) / "templates" / "flower"
 """Templates here win over Flower's of the same name."""
@@ -88,7 +87,7 @@ def _broker_columns(row: dict[str, Any]) -> dict[str, Any]:
 
 def queue_rows() -> list[dict[str, Any]]:
     """Return every job queue, then Celery's own, as plain values."""
-    return [_plain(row) for row in [*selectors.queue_rows(), *selectors.queue_rows([CONTROL_QUEUE])]]
+    return [_plain(row) for row in [*selectors.queue_rows(), selectors.control_row()]]
 
 
 def worker_rows() -> list[dict[str, Any]]:

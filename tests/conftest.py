@@ -17,7 +17,7 @@ from django.db import DEFAULT_DB_ALIAS, connection
 from django.test.utils import setup_databases, teardown_databases
 
 from inference import broker as broker_module
-from inference import snapshot
+from inference import outlook, snapshot
 from tests import databases
 
 _put_back: list[Callable[[], None]] = []
@@ -59,8 +59,9 @@ def django_db_setup(
 
 @pytest.fixture(autouse=True)
 def no_limits_of_another_test() -> None:
-    """Read the limits anew in each test."""
+    """Read the limits, and what jobs took, anew in each test."""
     snapshot.forget()
+    outlook.forget()
 
 
 @pytest.fixture

@@ -33,6 +33,8 @@ class Reason(StrEnum):
     """It is the turn of others."""
     NEXT = "next"
     """Nothing: a worker is about to take it."""
+    IN_TRANSIT = "in_transit"
+    """It is in no queue: a worker has just claimed it, or it is about to be published."""
 
 
 UNKNOWN_START: Final = frozenset(

@@ -12,13 +12,15 @@ def decide(queue: Queue, place: Place) -> Waiting:
     return Waiting(reason, detail, place.position, _seconds(reason, queue, place))
 
 
-def wait_seconds(queue: Queue, position: int, reason: Reason, *, estimate_seconds: float) -> float | None:
+def wait_seconds(queue: Queue, position: int, reason: Reason, *, estimate_seconds: float | None) -> float | None:
     """Return how long the job at `position` waits if `reason` holds the first; None where nobody can tell."""
     if reason in UNKNOWN_START:
         return None
+    slots_until = max(0, position - (queue.free_slots if reason is Reason.NEXT else 0))
     each = estimate_seconds if queue.service_seconds is None else queue.service_seconds
-    free = queue.free_slots if reason is Reason.NEXT else 0
-    return max(0, position - free) * each / queue.slots
+    if each is None:
+        return None if slots_until else 0.0
+    return slots_until * each / queue.slots
 
 
 _Found = tuple[Reason, str] | None

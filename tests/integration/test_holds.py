@@ -4,7 +4,7 @@ import pytest
 
 from inference import errors, fleet, holds, snapshot
 from inference.holds import Action
-from inference.models import QueueLimit, WorkerLimit
+from inference.models import QueueLimit, Worker, WorkerLimit
 from tests import factories
 
 QUEUE = f"{factories.MODEL}.bulk.long"
@@ -66,7 +66,7 @@ def test_a_hold_outlives_the_workers_row(db: None) -> None:
     fleet.report(factories.make_report(name="worker-1@here"))
     holds.hold_workers(Action.PAUSE, ["worker-1@here"], by="ann")
     fleet.report(factories.make_report(name="worker-1@here"))
-    fleet.Worker.objects.all().delete()
+    Worker.objects.all().delete()
     assert WorkerLimit.objects.get(worker="worker-1@here").is_paused
 
 

@@ -6,12 +6,17 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
-from inference import errors, publication, selectors
+from inference import errors, holds, publication, selectors
 from inference.broker import Broker, ClaimRequest, Credit
 from inference.models import QueueLimit
 from tests import factories
 
 QUEUE = f"{factories.MODEL}.standard.short"
+
+
+def row_of(queue: str) -> selectors.QueueRow:
+    [row] = [row for row in selectors.queue_rows() if row.queue == queue]
+    return row
 
 
 def test_every_queue_is_listed_though_nothing_waits(sluice: Broker) -> None:
@@ -31,7 +36,7 @@ def test_backlog_is_what_waits_and_its_age_is_the_oldests(sluice: Broker) -> Non
     publication.publish([publication.entry_of(job, tenant_weight=1.0) for job in jobs])
     credit = Credit(sequences=1, kv_tokens=1000)
     [claimed] = sluice.claim(ClaimRequest((QUEUE,), credit=credit, limit=1, worker="w", lease_seconds=60)).jobs
-    [row] = selectors.queue_rows([QUEUE])
+    row = row_of(QUEUE)
 
     assert claimed.token.job_id == jobs[0].id
     assert (row.jobs, row.tokens, row.leases, row.cap) == (2, 60, 1, 5)
@@ -42,9 +47,25 @@ def test_backlog_is_what_waits_and_its_age_is_the_oldests(sluice: Broker) -> Non
 def test_the_oldest_waiting_job_gives_the_age(sluice: Broker) -> None:
     job = factories.make_job(created_at=timezone.now() - timedelta(seconds=60))
     publication.publish([publication.entry_of(job, tenant_weight=1.0)])
-    [row] = selectors.queue_rows([QUEUE])
+    row = row_of(QUEUE)
 
     assert 59 < row.backlog_seconds < 90
+
+
+def test_what_is_paused_ages_without_being_a_backlog_that_counts(sluice: Broker) -> None:
+    job = factories.make_job(created_at=timezone.now() - timedelta(seconds=60))
+    publication.publish([publication.entry_of(job, tenant_weight=1.0)])
+    holds.hold_queues(holds.Action.PAUSE, [QUEUE], by="user ann")
+    row = row_of(QUEUE)
+
+    assert (row.jobs, row.backlog_seconds, row.is_paused, row.held_by) == (1, 0.0, True, "user ann")
+    assert (row.waiting_reason, row.expected_wait_seconds) == ("paused", None)
+
+
+def test_the_queue_of_celerys_own_tasks_has_no_model_and_no_cap(sluice: Broker) -> None:
+    sluice.publish_task("control", uuid.uuid4(), b"{}")
+    row = selectors.control_row()
+    assert (row.queue, row.model, row.jobs, row.cap) == ("control", "", 1, 0)
 
 
 def test_a_tenant_sees_its_own_jobs_only_newest_first(db: None) -> None:

@@ -34,7 +34,8 @@ def engine(**overrides: Any) -> Engine:
 
 
 def queue(*engines: Engine, **overrides: Any) -> Queue:
-    return Queue(**{"name": "m.bulk.short", "engines": engines or (engine(),), "service_seconds": 4.0} | overrides)
+    values: dict[str, Any] = {"name": "m.bulk.short", "engines": engines or (engine(),), "service_seconds": 4.0}
+    return Queue(**values | overrides)
 
 
 def place(**overrides: Any) -> Place:

@@ -1,0 +1,223 @@
+"""The facts behind why jobs wait, read from limits, registry, broker and history; `inference.waiting` decides."""
+
+import threading
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+from uuid import UUID
+
+from inference import broker, fleet, guards, routing, waiting
+from inference.limits import Limits, TierLimits
+from inference.models import JobEvent, Worker
+from inference.routing import QueueName
+from inference.states import JobEventKind, WorkerState
+
+EVENTS_READ: Final = 500
+"""The last of the history, among which the ends of jobs are looked for: a bounded read, whatever there is."""
+ENDS_MAX_AGE_SECONDS: Final = 2.0
+GONE: Final = frozenset({WorkerState.STOPPED, WorkerState.FAILED})
+
+
+@dataclass(frozen=True, slots=True)
+class QueueOutlook:
+    """How a queue stands."""
+
+    waiting: waiting.Waiting | None
+    """Why its first job waits; None if no job does."""
+    expected_wait_seconds: float | None
+    """Of a job that came now and went behind all others of its tier; None: nobody can tell."""
+
+
+class Outlook:
+    """Everything known at one moment. Costs a few reads, whatever waits. Raises broker.BrokerAway."""
+
+    def __init__(self, limits: Limits, *, now: datetime) -> None:
+        self._limits = limits
+        names = limits.queues()
+        self._stats = {stats.queue: stats for stats in broker.get_broker().stats(names)}
+        self._names = {name: routing.parse(name) for name in names}
+        self._workers = [w for w in Worker.objects.all() if not fleet.is_stale(w.heartbeat_at, now=now)]
+        self._now_ms = now.timestamp() * 1000
+        self._queues: dict[str, waiting.Queue] = {}
+
+    @property
+    def stats(self) -> Mapping[str, broker.QueueStats]:
+        """The queues' numbers."""
+        return self._stats
+
+    def of_queues(self) -> dict[str, QueueOutlook]:
+        """Return how each queue stands."""
+        places, _ = broker.get_broker().places(list(self._names), [])
+        return {name: self._of_queue(name, place) for name, place in places.items()}
+
+    def of_jobs(self, job_ids: Sequence[UUID]) -> dict[UUID, waiting.Waiting]:
+        """Return why each of the jobs waits; those left out that are in no queue."""
+        _, places = broker.get_broker().places([], job_ids)
+        return {job_id: self._of_job(place) for job_id, place in places.items()}
+
+    def _of_queue(self, name: str, found: broker.QueuePlace) -> QueueOutlook:
+        queue, first = self._queue(name), found.first
+        place = self._place(first) if first else waiting.Place(kv_tokens=1)
+        held = waiting.decide(queue, place)
+        behind = queue.tier_jobs + self._tiers_ahead(self._names[name], queue.tier_jobs)
+        expects = waiting.wait_seconds(
+            queue, behind + 1, held.reason, estimate_seconds=first.estimate if first else None
+        )
+        return QueueOutlook(held if first else None, expects)
+
+    def _of_job(self, place: broker.JobPlace) -> waiting.Waiting:
+        if place.queue not in self._names:
+            return waiting.Waiting(
+                waiting.Reason.NO_WORKER, f"queue {place.queue} is not served any more", place.own_ahead + 1, None
+            )
+        return waiting.decide(self._queue(place.queue), self._place(place))
+
+    def _place(self, found: broker.JobPlace) -> waiting.Place:
+        name = self._names[found.queue]
+        others = waiting.ahead_of_other_tenants(
+            own_ahead=found.own_ahead,
+            tenants_first=found.tenants_first,
+            tenants=found.tenants,
+            weight=found.weight,
+            jobs=max(0, self._jobs_of(name.model, name.tier) - found.own_jobs),
+        )
+        return waiting.Place(
+            own_ahead=found.own_ahead,
+            tenants_ahead=others,
+            tiers_ahead=self._tiers_ahead(name, found.own_ahead + others),
+            kv_tokens=found.tokens + self._limits.models[name.model].kv_margin_tokens,
+            estimate_seconds=found.estimate,
+            backing_off_seconds=found.backing_off_seconds,
+        )
+
+    def _tiers_ahead(self, name: QueueName, ahead: int) -> int:
+        tiers = self._limits.tiers
+        others = [(t.weight, self._jobs_of(name.model, t.name)) for t in tiers.values() if t.name != name.tier]
+        return waiting.ahead_of_other_tiers(ahead=ahead, weight=tiers[name.tier].weight, others=others)
+
+    def _queue(self, name: str) -> waiting.Queue:
+        if name not in self._queues:
+            self._queues[name] = self._read_queue(name, self._names[name])
+        return self._queues[name]
+
+    def _read_queue(self, queue: str, name: QueueName) -> waiting.Queue:
+        tier, own = self._limits.tiers[name.tier], self._limits.of_queue(queue)
+        workers = [w for w in self._workers if w.model_id == name.model and w.state not in GONE]
+        serving = [w for w in workers if routing.served([queue], model=name.model, patterns=w.serve)]
+        return waiting.Queue(
+            name=queue,
+            engines=tuple(self._engine(worker) for worker in serving),
+            other_engines=len(workers) - len(serving),
+            is_paused=own.is_paused,
+            held_by=own.held_by,
+            caps=tuple(self._caps(queue, name)),
+            uses_reserve=tier.uses_reserve,
+            max_share=tier.max_share,
+            tier_leases=sum(stats.leases for stats in self._of_tier(name.model, name.tier)),
+            tier_jobs=self._jobs_of(name.model, name.tier),
+            is_online_about=any(self._jobs_of(name.model, t.name) for t in self._online()),
+            gather_jobs=tier.gather_jobs,
+            gather_seconds=tier.gather_seconds,
+            oldest_seconds=self._oldest_seconds(name),
+            service_seconds=service_seconds(name.model),
+        )
+
+    def _engine(self, worker: Worker) -> waiting.Engine:
+        model = self._limits.models[worker.model_id]
+        kept = guards.NO_ROOM
+        if any(self._limits.tiers[self._names[q].tier].uses_reserve for q in self._served(worker)):
+            kept = guards.reserve(guards.Room(worker.slots, worker.kv_capacity_tokens), model.reserve_share)
+        return waiting.Engine(
+            name=worker.name,
+            state=WorkerState(worker.state),
+            detail=worker.state_detail,
+            slots=worker.slots,
+            in_flight=self._in_flight(worker),
+            kv_tokens=worker.kv_capacity_tokens,
+            kv_used=worker.kv_used_tokens,
+            reserved_slots=kept.sequences,
+            reserved_kv=kept.kv_tokens,
+        )
+
+    def _served(self, worker: Worker) -> list[str]:
+        return routing.served(self._names, model=worker.model_id, patterns=worker.serve)
+
+    def _in_flight(self, worker: Worker) -> int:
+        """Return what it runs. Its report is seconds old; leases are of now, but its own only if it is alone."""
+        rivals = [w for w in self._workers if w.model_id == worker.model_id and w.state not in GONE]
+        if len(rivals) > 1:
+            return worker.in_flight
+        return sum(self._stats[queue].leases for queue in self._served(worker))
+
+    def _caps(self, queue: str, name: QueueName) -> Iterable[waiting.CapUse]:
+        limits, of_model = self._limits, [q for q, n in self._names.items() if n.model == name.model]
+        bounds = (
+            (f"model {name.model}", limits.models[name.model].max_in_flight, of_model),
+            (
+                f"tier {name.tier}",
+                limits.tiers[name.tier].max_in_flight,
+                [q for q in of_model if self._names[q].tier == name.tier],
+            ),
+            (
+                f"length class {name.length}",
+                limits.lengths[name.length].max_in_flight,
+                [q for q in of_model if self._names[q].length == name.length],
+            ),
+            (f"queue {queue}", limits.of_queue(queue).max_in_flight, [queue]),
+        )
+        for what, most, counted in bounds:
+            if most is not None:
+                yield waiting.CapUse(what, most, sum(self._stats[q].leases for q in counted))
+
+    def _of_tier(self, model: str, tier: str) -> list[broker.QueueStats]:
+        return [self._stats[q] for q, name in self._names.items() if (name.model, name.tier) == (model, tier)]
+
+    def _jobs_of(self, model: str, tier: str) -> int:
+        """Return the waiting jobs that may be claimed as far as queues go: paused ones compete for nothing."""
+        return sum(s.jobs for s in self._of_tier(model, tier) if not self._limits.of_queue(s.queue).is_paused)
+
+    def _online(self) -> list[TierLimits]:
+        return [tier for tier in self._limits.tiers.values() if tier.max_share >= 1]
+
+    def _oldest_seconds(self, name: QueueName) -> float:
+        arrivals = [s.oldest_arrival_ms for s in self._of_tier(name.model, name.tier) if s.oldest_arrival_ms]
+        return max(0.0, self._now_ms - min(arrivals, default=self._now_ms)) / 1000
+
+
+class _Ends:
+    """What jobs took that ended lately, by model; of this process, read anew after a while."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.means: dict[str, float] = {}
+        self.read_at = float("-inf")
+
+
+_ends = _Ends()
+
+
+def service_seconds(model: str) -> float | None:
+    """Return what the model's jobs took that ended lately, on average; None if none did. At most 2 s old."""
+    with _ends.lock:
+        if time.monotonic() - _ends.read_at > ENDS_MAX_AGE_SECONDS:
+            _ends.means, _ends.read_at = _read_means(), time.monotonic()
+        return _ends.means.get(model)
+
+
+def forget() -> None:
+    """Drop what is cached. For tests."""
+    with _ends.lock:
+        _ends.read_at = float("-inf")
+
+
+def _read_means() -> dict[str, float]:
+    last = JobEvent.objects.order_by("-id").values_list(
+        "kind", "job__model_id", "job__started_at", "job__finished_at"
+    )[:EVENTS_READ]
+    took: dict[str, list[float]] = {}
+    for kind, model, started_at, finished_at in last:
+        if kind == JobEventKind.SUCCEEDED and started_at and finished_at:
+            took.setdefault(model, []).append((finished_at - started_at).total_seconds())
+    return {model: sum(seconds) / len(seconds) for model, seconds in took.items()}
