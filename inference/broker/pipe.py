@@ -1,8 +1,8 @@
 """One connection to Redis for all callers of an event loop: commands go out at once, answers come in their order.
 
 redis-py's client takes a connection from a pool for each command, looks at its health, sets timers, and starts a
-task to send: three times the work, and all of it lies on the way of every token. Its connections are used here, too,
-since they know addresses, TLS, logins and the protocol.
+task to send: three times the work, on the way of every token. Its connections serve here as well: they know
+addresses, TLS, logins and the protocol.
 """
 
 import asyncio

@@ -19,8 +19,9 @@ from inference.states import Endpoint, JobEventKind, JobStatus
 
 def create(jobs: Sequence[NewJob]) -> list[Job]:
     """Insert the rows, `queued`, with their first events, in one transaction. Publishes nothing."""
+    rows = [_new_row(job) for job in jobs]
     with transaction.atomic():
-        rows = Job.objects.bulk_create([_new_row(job) for job in jobs])
+        statements.insert_jobs(rows)
         statements.insert_events(
             Event(job.id, job.created_at, JobEventKind.QUEUED, None, "", 0, "") for job in jobs
         )

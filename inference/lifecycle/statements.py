@@ -60,6 +60,16 @@ class Event:
     detail: str
 
 
+def insert_jobs(rows: Iterable[Job]) -> None:
+    """Write new rows, with every column as the model has it."""
+    adapted = _adapter()
+    rows = list(rows)
+    with connection.cursor() as cursor:
+        cursor.executemany(_INSERT_JOB, [[adapted(value) for value in _JOB_VALUES(row)] for row in rows])
+    for row in rows:
+        row._state.adding, row._state.db = False, connection.alias
+
+
 def lock(job_ids: Collection[uuid.UUID]) -> dict[uuid.UUID, Found]:
     """Read the rows under a lock. SQLite's transaction is IMMEDIATE; PostgreSQL locks by id, lest two deadlock."""
     with connection.cursor() as cursor:
@@ -156,6 +166,12 @@ _READ_JOBS: Final = (
 )
 _LOCK: Final = f"{_READ_JOBS} = ANY(%s) ORDER BY id FOR UPDATE"
 _LOCK_SQLITE: Final = f"{_READ_JOBS} IN (SELECT value FROM json_each(%s))"  # noqa: S608 - our own names
+_JOB_FIELDS: Final = Job._meta.concrete_fields
+_JOB_VALUES: Final = attrgetter(*[field.attname for field in _JOB_FIELDS])
+_INSERT_JOB: Final = (
+    f"INSERT INTO {_JOBS} ({', '.join(str(field.column) for field in _JOB_FIELDS)}) "  # noqa: S608 - our own names
+    f"VALUES ({', '.join(['%s'] * len(_JOB_FIELDS))})"
+)
 _EVENT_COLUMNS: Final = tuple(field.name for field in fields(Event))
 _EVENT_VALUES: Final = attrgetter(*_EVENT_COLUMNS)
 _INSERT_EVENT: Final = (
