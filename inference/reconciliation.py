@@ -87,8 +87,13 @@ class Reconciler:
 
 def _waiting(after: uuid.UUID, now: datetime) -> list[Job]:
     """Return the next chunk of rows that have waited for a while, by id."""
-    rows = Job.objects.filter(status=JobStatus.QUEUED, id__gt=after, queued_at__lt=now - GRACE)
+    rows = Job.objects.filter(status=JobStatus.QUEUED, id__gt=after).exclude(queued_at__range=_lately(now))
     return list(rows.select_related("tenant").defer("request", "result").order_by("id")[: maintenance.CHUNK])
+
+
+def _lately(now: datetime) -> tuple[datetime, datetime]:
+    """Return what counts as young. What comes from the future is not: a clock, perhaps ours, was or is wrong."""
+    return now - GRACE, now + GRACE
 
 
 def _publish_missing(rows: list[Job]) -> int:
@@ -119,7 +124,7 @@ def _rescue(tokens: list[broker.Token], now: datetime) -> None:
 
 def _discard_finished(ids: list[uuid.UUID], now: datetime) -> int:
     status = dict(Job.objects.filter(id__in=ids).values_list("id", "status"))
-    settling = Job.objects.filter(id__in=ids, status__in=TERMINAL, finished_at__gte=now - GRACE)
+    settling = Job.objects.filter(id__in=ids, status__in=TERMINAL, finished_at__range=_lately(now))
     fresh = set(settling.values_list("id", flat=True))
     over = [i for i in ids if status.get(i, JobStatus.CANCELLED) in TERMINAL and i not in fresh]
     dropped = broker.get_broker().discard(over)

@@ -7,6 +7,8 @@ from typing import Final, Protocol
 
 CONTROL_QUEUE: Final = "control"
 """Celery tasks that are not jobs: maintenance and, later, webhooks and batches."""
+ONCE_HEADER: Final = "once"
+"""Header of a Celery task that is sent again and again: while one is queued or runs, another is not queued."""
 
 
 class LengthBound(Protocol):

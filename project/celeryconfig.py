@@ -1,10 +1,13 @@
 """Celery's settings."""
 
-from typing import Any
+import time
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
 
+from celery import schedules
 from django.conf import settings
 
-from inference.routing import CONTROL_QUEUE
+from inference.routing import CONTROL_QUEUE, ONCE_HEADER
 
 broker_url = settings.REDIS_URL
 broker_transport_options = {"global_keyprefix": settings.BROKER_PREFIX}
@@ -24,13 +27,26 @@ worker_cancel_long_running_tasks_on_connection_loss = False
 enable_utc = True
 timezone = "UTC"
 
-beat_schedule_filename = str(settings.STATE_DIR / "beat-schedule")
+# Without a file: a full disk does not end it, and a last run that lies in the future holds nothing up.
+beat_scheduler = "celery.beat:Scheduler"
 
 
 def _every(seconds: float, task: str) -> dict[str, Any]:
-    # A run that waited for longer than its interval has a successor in the queue, and is dropped.
-    return {"task": task, "schedule": seconds, "options": {"expires": seconds}}
+    """Return an entry that waits in the queue once at most: where no control worker runs, they do not pile up.
 
+    Nothing here asks what time it is. A clock that jumps, or differs from another process's, would else stop all
+    maintenance: with a message that "expires" it did.
+    """
+    schedule = schedules.schedule(seconds, nowfun=_steady_now)
+    return {"task": task, "schedule": schedule, "options": {"headers": {ONCE_HEADER: True}}}
+
+
+def _steady_now() -> datetime:
+    return _STARTED_AT + timedelta(seconds=time.monotonic() - _STARTED)
+
+
+_STARTED_AT: Final = datetime.now(UTC)
+_STARTED: Final = time.monotonic()
 
 beat_schedule = {
     # Often enough that a dead worker's jobs run again within seconds of their lease's end.

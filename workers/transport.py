@@ -10,6 +10,7 @@ Every Celery process loads this module, web and Flower too, to publish: it must 
 import enum
 import logging
 import time
+import uuid
 from collections.abc import Callable
 from dataclasses import replace
 from queue import Empty
@@ -240,7 +241,7 @@ class Channel(stock.Channel):  # type: ignore[misc]
         if exchange.startswith(REPLY_EXCHANGE):
             super()._put(queue, message, **kwargs)
         else:
-            broker.get_broker().publish_task(queue, uuid_utils.compat.uuid7(), json.dumps(message).encode())
+            broker.get_broker().publish_task(queue, _task_id(queue, message), json.dumps(message).encode())
 
     def _size(self, queue: str) -> int:
         return broker.get_broker().stats([queue])[0].jobs
@@ -278,3 +279,11 @@ class Transport(stock.Transport):  # type: ignore[misc]
 
 def _never(_seconds: float, _call: Callable[[], None]) -> None:
     """Stand in where there is no hub."""
+
+
+def _task_id(queue: str, message: dict[str, Any]) -> uuid.UUID:
+    """Return a new id; that of its name for a task that is in the queue once at most."""
+    headers = message["headers"]
+    if headers.get(routing.ONCE_HEADER):
+        return uuid.uuid5(uuid.NAMESPACE_URL, f"{queue}/{headers['task']}")
+    return uuid_utils.compat.uuid7()

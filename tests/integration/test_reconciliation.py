@@ -59,6 +59,16 @@ def test_a_job_on_its_way_is_not_overtaken(sluice: Broker) -> None:
     assert Reconciler().run(timezone.now()) == Reconciled()
 
 
+@pytest.mark.parametrize("hours", [-1, 1])
+def test_a_clock_that_is_wrong_keeps_nothing_from_being_put_right(sluice: Broker, hours: int) -> None:
+    lost, over = factories.make_job(), factories.make_job()
+    publish(over)
+    lifecycle.apply([lifecycle.Cancel(over.id)])
+
+    assert Reconciler().run(timezone.now() + timedelta(hours=hours)) == Reconciled(published=1, discarded=1)
+    assert sluice.held([lost.id, over.id]) == {lost.id}
+
+
 def test_after_a_wipe_all_that_wait_are_queued_again(sluice: Broker) -> None:
     factories.make_tenant("acme", weight=3)
     jobs = [factories.make_job(tenant=tenant) for tenant in ("default", "acme") for _ in range(5)]

@@ -1,9 +1,11 @@
 """Celery's way in."""
 
+import time
 from datetime import timedelta
 
+import kombu
 import pytest
-from celery import current_app
+from celery import beat, current_app
 from django.conf import settings
 from django.utils import timezone
 
@@ -41,7 +43,34 @@ def test_flower_is_told_of_jobs_and_not_of_what_beat_sends() -> None:
 def test_dead_workers_jobs_are_looked_for_often_enough() -> None:
     every = celeryconfig.beat_schedule["reap"]["schedule"]
 
-    assert every <= min(2.0, settings.LEASE_SECONDS / 4)
+    assert every.seconds <= min(2.0, settings.LEASE_SECONDS / 4)
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("hours", [-1, 1])
+def test_a_clock_that_jumps_neither_stops_nor_hurries_what_is_periodic(
+    hours: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entries = [beat.ScheduleEntry(name=n, **e, app=current_app) for n, e in celeryconfig.beat_schedule.items()]
+    real = time.time()
+    monkeypatch.setattr(time, "time", lambda: real + 3600 * hours)
+    assert not any(entry.is_due().is_due for entry in entries)
+
+    span, longest = time.monotonic(), max(entry.schedule.seconds for entry in entries)
+    monkeypatch.setattr(time, "monotonic", lambda: span + longest + 1)
+    assert all(entry.is_due().is_due for entry in entries)
+
+
+def test_what_is_periodic_waits_once_however_often_it_is_sent_and_never_runs_out_of_time(
+    sluice: Broker, valkey: str
+) -> None:
+    with kombu.Connection(valkey, transport_options={"global_keyprefix": sluice.prefix}) as connection:
+        for _ in range(3):
+            for entry in celeryconfig.beat_schedule.values():
+                current_app.send_task(entry["task"], connection=connection, **entry["options"])
+
+    assert sluice.stats([CONTROL_QUEUE])[0].jobs == len(celeryconfig.beat_schedule)
+    assert all("expires" not in entry["options"] for entry in celeryconfig.beat_schedule.values())
 
 
 def test_the_tasks_do_what_they_are_called(sluice: Broker) -> None:
