@@ -1,5 +1,6 @@
 """Periodic work on what time ends: leases, start deadlines, silent workers. Each is safe to run twice at once."""
 
+import json
 import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -9,7 +10,7 @@ from typing import Final
 from django.conf import settings
 from django.db.models import F, QuerySet
 
-from inference import broker, fleet, lifecycle
+from inference import broker, fleet, lifecycle, retries
 from inference.models import Job, ServedModel
 from inference.states import JobStatus, ReleaseReason
 
@@ -65,8 +66,8 @@ def settle(applied: Sequence[lifecycle.Applied], tokens: Sequence[broker.Token])
     """Tell the broker what became of the claims that were taken from their holders."""
     ours = broker.get_broker()
     for answer, token in zip(applied, tokens, strict=True):
-        if answer.status is JobStatus.QUEUED:
-            ours.release(token)
+        if answer.status is JobStatus.QUEUED:  # one that had not begun (nothing moved) has nothing to wait for
+            ours.release(token, backoff=retries.FAULT_BACKOFF if answer.moved else None)
         else:  # it ended, or runs under another claim: this lease is a leftover
             ours.ack(token, status=str(answer.status or JobStatus.CANCELLED))
 
@@ -88,9 +89,28 @@ def _reap(due: Sequence[broker.DueLease]) -> None:
     logger.warning("Leases ran out", extra={"action": "reaped", "count": len(due)})
     for lease in due:
         if lease.is_task:
-            broker.get_broker().release(lease.token)
+            _return_task(lease)
     tokens = [lease.token for lease in due if not lease.is_task]
     settle(lifecycle.apply([lifecycle.Release(t, ReleaseReason.LEASE_EXPIRED) for t in tokens]), tokens)
+
+
+def _return_task(lease: broker.DueLease) -> None:
+    """Give a Celery task another try, unless it may be what kills its workers."""
+    deaths = lease.failures + 1
+    if deaths < retries.MAX_TASK_DEATHS:
+        broker.get_broker().release(lease.token, backoff=retries.FAULT_BACKOFF)
+        return
+    extra = {"action": "task_dropped", "task": _task_name(lease.body), "queue": lease.queue, "count": deaths}
+    logger.error("A task was dropped, its worker died under it each time", extra=extra)
+    broker.get_broker().ack(lease.token, status=str(JobStatus.FAILED))
+
+
+def _task_name(body: bytes) -> str:
+    """Return what a message asks for; never what it hands over."""
+    try:
+        return str(json.loads(body)["headers"]["task"])
+    except (ValueError, KeyError, TypeError):
+        return "unknown"
 
 
 def _overdue(model: str, ready_since: datetime, now: datetime) -> QuerySet[Job]:

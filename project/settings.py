@@ -118,7 +118,6 @@ BROKER_PREFIX = env.str("SLUICE_BROKER_PREFIX", "{sluice}:")
 """Before every Redis key; the braces keep all keys in one hash slot."""
 
 LEASE_SECONDS = env.float("SLUICE_LEASE_SECONDS", 20.0, validate=validate.Range(min=1))
-MAX_ATTEMPTS = env.int("SLUICE_MAX_ATTEMPTS", 3, validate=validate.Range(min=1))
 DRAIN_SECONDS = env.float("SLUICE_DRAIN_SECONDS", 60.0, validate=validate.Range(min=0))
 """How long a worker told to stop may finish what it runs."""
 RECONCILE_SECONDS = env.float("SLUICE_RECONCILE_SECONDS", 10.0, validate=validate.Range(min=0.5))

@@ -248,7 +248,7 @@ class Execution:
         if applied is None:
             settler.abandon(self._token)
         elif applied.status is JobStatus.QUEUED:
-            await self._around.bridge.wait(settler.release(self._token))
+            await self._around.bridge.wait(settler.release(self._token, backoff=outcomes.backoff(outcome)))
         else:
             status = applied.status or JobStatus.CANCELLED
             used = self._around.observer.used(self.claimed, outcome, self._meter)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from inference import lifecycle
+from inference import lifecycle, retries
 from inference.broker.types import Token
 from inference.states import FailureReason, ReleaseReason
 
@@ -44,6 +44,11 @@ class Interrupted:
 
 
 Outcome = Completed | Failed | Cancelled | Interrupted
+
+
+def backoff(outcome: Outcome | None) -> retries.Backoff | None:
+    """Return how long the job is to be kept from the claims, if it goes back to its queue."""
+    return retries.RULES[outcome.reason].backoff if isinstance(outcome, Interrupted) else None
 
 
 def change(token: Token, outcome: Outcome) -> lifecycle.Change:

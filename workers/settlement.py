@@ -15,6 +15,7 @@ from typing import Final, NamedTuple
 
 from inference import broker
 from inference.broker.types import Token
+from inference.retries import Backoff
 from inference.states import JobStatus
 from workers.held import HELD, Held
 
@@ -56,9 +57,11 @@ class Settler:
         """Forget a finished job. The future is False if the claim was not ours any more. Thread-safe."""
         return self._put(_Asked(token, None, Future(), status, used))
 
-    def release(self, token: Token, *, event: bool = True) -> "Future[bool]":
+    def release(self, token: Token, *, event: bool = True, backoff: Backoff | None = None) -> "Future[bool]":
         """Put a job back into its queue. The future is False if the claim was not ours any more. Thread-safe."""
-        return self._put(_Asked(token, lambda: self._connect().release(token, event=event), Future()))
+        return self._put(
+            _Asked(token, lambda: self._connect().release(token, event=event, backoff=backoff), Future())
+        )
 
     def abandon(self, token: Token) -> None:
         """Hold a claim no more that turned out to be another's."""

@@ -1,6 +1,7 @@
 """Verbs on leases: claim, renew, ack, release, and finding those that ran out."""
 
 import contextlib
+import random
 import secrets
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
@@ -8,6 +9,7 @@ from uuid import UUID
 
 from inference.broker import base, claims, keys, queues, scripts
 from inference.broker.types import Claimed, Claims, DueLease, Renewal, Token
+from inference.retries import Backoff
 from inference.states import TERMINAL
 
 _RENEWED: Final = 0
@@ -91,24 +93,27 @@ class LeaseVerbs(base.Verbs):
             )
         return [bool(was_ours) for was_ours in self._call("ack", *parts)] if parts else []
 
-    def release(self, token: Token, *, event: bool = True) -> bool:
+    def release(self, token: Token, *, event: bool = True, backoff: Backoff | None = None) -> bool:
         """Put a job back into its queue with its first arrival, and ring. False: not ours any more, nothing done.
+
+        With `backoff` it waits as any other, but no claim takes it before its time; for how long goes by how often
+        it came back so. It is `due` that lets it into the order. Of a task that is not a job it is only counted.
 
         If this claim had begun to send output and `event`, its watchers see `interrupted`. A cancelled job
         is dropped. What the claim charged stays charged.
         """
-        return bool(self._call("release", *_raw([token]), int(event)))
+        return bool(self._call("release", *_raw([token]), int(event), *_backoff_arguments(backoff)))
 
     def due(self, *, lease_seconds: float, limit: int = 100) -> list[DueLease]:
         """Leases that ran out by the server's clock; none until it could be asked for `lease_seconds` on end.
 
         Removes nothing: the row moves first. In that time come the renewals that did not get through while the
-        server was down, stalled or failed over.
+        server was down, stalled or failed over. Jobs whose backoff is over enter the order here, at any time.
         """
         rows = self._call("due", _milliseconds(lease_seconds), limit)
         return [
-            DueLease(_token(job_id, claim_id), queue.decode(), worker.decode(), is_task=bool(is_task))
-            for job_id, claim_id, queue, worker, is_task in rows
+            DueLease(_token(job_id, claim_id), queue.decode(), worker.decode(), int(failures), body)
+            for job_id, claim_id, queue, worker, failures, body in rows
         ]
 
     @contextlib.contextmanager
@@ -121,6 +126,13 @@ class LeaseVerbs(base.Verbs):
         finally:
             if is_ours:
                 self._call("unlock", key, mine)
+
+
+def _backoff_arguments(backoff: Backoff | None) -> list[scripts.Argument]:
+    if backoff is None:
+        return [0, 0, 0]
+    share = random.uniform(backoff.least_share, 1.0)  # noqa: S311 (no secret)
+    return [_milliseconds(backoff.first_seconds), _milliseconds(backoff.longest_seconds), repr(share)]
 
 
 def _milliseconds(seconds: float) -> int:

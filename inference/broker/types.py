@@ -1,7 +1,7 @@
 """What goes into the broker and comes out of it: frozen values. Times are the Redis server's clock, in ms."""
 
 import enum
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, Self
 from uuid import UUID
 
@@ -141,8 +141,15 @@ class DueLease:
     token: Token
     queue: str
     worker: str
-    is_task: bool
-    """A Celery task that is not a job: it has no row."""
+    failures: int
+    """How often it came back after one before."""
+    body: bytes = field(default=b"", repr=False)
+    """The message of a Celery task that is not a job; empty for a job."""
+
+    @property
+    def is_task(self) -> bool:
+        """Whether it is a Celery task that is not a job: it has no row."""
+        return bool(self.body)
 
 
 @dataclass(frozen=True, slots=True)

@@ -80,8 +80,8 @@ class Fail:
 class Release:
     """The claim ends without a result: `running → queued`, if it still holds the job.
 
-    Gives the attempt back, except for LEASE_EXPIRED (a rescue), which after the last allowed attempt makes the
-    job `failed`. So does the third ENGINE_CRASH.
+    What its reason means is in `inference.retries`. After the last allowed attempt, or the third engine crash, the
+    job is `failed` instead.
     """
 
     token: Token

@@ -1,20 +1,34 @@
 """Writes decided changes: one transaction, few statements, on SQLite and PostgreSQL alike."""
 
 import uuid
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import Final
 
-from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
 
-from inference import fleet
+from inference import fleet, snapshot
 from inference.lifecycle import statements, transitions
-from inference.lifecycle.changes import Applied, Change, NewJob, Start, Work
+from inference.lifecycle.changes import Applied, Change, NewJob, Release, Start, Work
 from inference.lifecycle.statements import Event, Found
 from inference.models import Job
 from inference.states import Endpoint, JobEventKind, JobStatus
+
+DEFAULT_MAX_ATTEMPTS: Final = 3
+"""Of a job whose tier is newer than the limits that this process has read."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Now:
+    """What holds for all changes of one commit."""
+
+    now: datetime
+    ready: Mapping[str, datetime | None]
+    """By model, of late jobs."""
+    allowed: Mapping[str, int]
+    """Attempts by tier."""
 
 
 def create(jobs: Sequence[NewJob]) -> list[Job]:
@@ -36,12 +50,13 @@ def apply(changes: Sequence[Change], *, now: datetime | None = None) -> list[App
     if not changes:
         return []
     now = now or timezone.now()
+    allowed = _allowed_attempts(changes)
     with transaction.atomic():
         known = statements.lock({change.job_id for change in changes})
         ready = _ready_since(known.values(), now)
         answers, events = [], []
         for change in changes:
-            answer, event = _apply_one(known, change, now, ready)
+            answer, event = _apply_one(known, change, _Now(now, ready, allowed))
             answers.append(answer)
             events += [event] if event else []
         statements.update((job_id, job) for job_id, job in known.items() if job.row != job.read)
@@ -75,19 +90,24 @@ def _ready_since(known: Iterable[Found], now: datetime) -> dict[str, datetime | 
     return {model: fleet.ready_since(model, now=now) for model in late}
 
 
-def _apply_one(
-    known: dict[uuid.UUID, Found], change: Change, now: datetime, ready: dict[str, datetime | None]
-) -> tuple[Applied, Event | None]:
+def _allowed_attempts(changes: Iterable[Change]) -> dict[str, int]:
+    """Look `max_attempts` up by tier, if a change may ask for it; outside the transaction, which holds locks."""
+    if not any(isinstance(change, Release) for change in changes):
+        return {}
+    return {name: tier.max_attempts for name, tier in snapshot.limits().tiers.items()}
+
+
+def _apply_one(known: dict[uuid.UUID, Found], change: Change, at: _Now) -> tuple[Applied, Event | None]:
     job = known.get(change.job_id)
     if job is None:
         return Applied(job_id=change.job_id, moved=False, status=None), None
-    terms = transitions.Terms(now, settings.MAX_ATTEMPTS, ready.get(job.model))
+    terms = transitions.Terms(at.now, at.allowed.get(job.tier, DEFAULT_MAX_ATTEMPTS), at.ready.get(job.model))
     before, step = job.row, transitions.decide(job.row, change, terms)
     job.row = after = step.row if step else before
     answer = Applied(
         job_id=change.job_id, moved=_is_moved(change, step, after), status=after.status, claim_id=before.claim_id
     )
-    return answer, _event(change.job_id, before, step, now) if step else None
+    return answer, _event(change.job_id, before, step, at.now) if step else None
 
 
 def _is_moved(change: Change, step: transitions.Step | None, after: transitions.Row) -> bool:

@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from inference.lifecycle.changes import Cancel, Change, Expire, Fail, Release, Retry, Start, Succeed
+from inference.retries import RULES
 from inference.states import RETRYABLE, FailureReason, JobEventKind, JobStatus, ReleaseReason
 
 MAX_ENGINE_CRASHES: Final = 3
@@ -41,6 +42,7 @@ class Terms:
 
     now: datetime
     max_attempts: int
+    """Of the job's tier."""
     ready_since: datetime | None
     """Since when a worker of the job's model has been ready; None if none is: then no deadline passes."""
 
@@ -105,21 +107,18 @@ def _fail(row: Row, change: Fail, terms: Terms) -> Step | None:
 def _release(row: Row, change: Release, terms: Terms) -> Step | None:
     if not _holds(row, change):
         return None
-    if change.reason is ReleaseReason.LEASE_EXPIRED:
-        return _rescue(row, terms)
-    crashed = change.reason is ReleaseReason.ENGINE_CRASH
-    row = replace(row, attempts=row.attempts - 1, engine_crashes=row.engine_crashes + crashed)
-    if crashed and row.engine_crashes >= MAX_ENGINE_CRASHES:
+    rule = RULES[change.reason]
+    attempts = row.attempts if rule.costs_attempt else row.attempts - 1
+    row = replace(row, attempts=attempts, engine_crashes=row.engine_crashes + rule.counts_crash)
+    if rule.counts_crash and row.engine_crashes >= MAX_ENGINE_CRASHES:
         message = f"The engine crashed {row.engine_crashes} times while it ran this job."
         return _failed(row, FailureReason.ENGINE_CRASH, message, terms)
-    return Step(_queued_again(row, terms), JobEventKind.RELEASED, str(change.reason))
-
-
-def _rescue(row: Row, terms: Terms) -> Step:
-    if row.attempts >= terms.max_attempts:
-        message = f"Its worker died under it {row.attempts} times."
+    if rule.costs_attempt and row.attempts >= terms.max_attempts:
+        message = f"The worker died while it ran this job, {row.attempts} times of {terms.max_attempts} allowed."
         return _failed(row, FailureReason.ATTEMPTS_EXHAUSTED, message, terms)
-    return Step(_queued_again(row, terms), JobEventKind.RESCUED, str(ReleaseReason.LEASE_EXPIRED))
+    is_rescue = change.reason is ReleaseReason.LEASE_EXPIRED
+    kind = JobEventKind.RESCUED if is_rescue else JobEventKind.RELEASED
+    return Step(_queued_again(row, terms), kind, str(change.reason))
 
 
 def _cancel(row: Row, change: Cancel, terms: Terms) -> Step | None:

@@ -10,9 +10,9 @@ import pytest
 from django.db import connection
 from django.utils import timezone
 
-from inference import fleet, lifecycle
+from inference import fleet, lifecycle, snapshot
 from inference.lifecycle import statements
-from inference.models import Job, JobEvent
+from inference.models import Job, JobEvent, Tier
 from inference.states import Endpoint, FailureReason, JobStatus, ReleaseReason
 from tests import factories
 
@@ -109,7 +109,17 @@ def test_a_released_job_can_start_again_without_losing_an_attempt(db: None) -> N
     assert kinds(job.id) == ["queued", "running", "released", "running"]
 
 
-def test_the_third_death_of_its_worker_fails_a_job(db: None, settings: object) -> None:
+def test_a_tiers_attempts_are_edited_live(db: None) -> None:
+    Tier.objects.filter(name="standard").update(max_attempts=1)
+    snapshot.forget()
+    _, token = factories.make_running_job()
+    _, patient = factories.make_running_job(tier="bulk")
+    lost = [lifecycle.Release(each, ReleaseReason.LEASE_EXPIRED) for each in (token, patient)]
+
+    assert [applied.status for applied in lifecycle.apply(lost)] == [JobStatus.FAILED, JobStatus.QUEUED]
+
+
+def test_the_third_death_of_its_worker_fails_a_job(db: None) -> None:
     job, token = factories.make_running_job(attempts=3)
     [applied] = lifecycle.apply([lifecycle.Release(token, ReleaseReason.LEASE_EXPIRED)])
     job.refresh_from_db()

@@ -1,12 +1,13 @@
 """What time ends is ended: leases, start deadlines, silent workers."""
 
+import json
 from datetime import timedelta
 
 import pytest
 from django.utils import timezone
 
 from inference import broker as broker_module
-from inference import fleet, lifecycle, maintenance, publication
+from inference import fleet, lifecycle, maintenance, publication, retries
 from inference.broker import Broker, ClaimRequest, Credit, Token
 from inference.models import Job, JobEvent, Worker
 from inference.states import JobStatus
@@ -35,6 +36,7 @@ def claim(broker: Broker, queue: str, lease_seconds: float = LEASE_SECONDS) -> T
 
 def run_under_a_dying_worker(broker: Broker, job: Job, *, lease_seconds: float = LEASE_SECONDS) -> Token:
     publish(job)
+    until(lambda: broker.due(lease_seconds=60) or broker.client.zcard(f"{broker.prefix}d:{job.queue}") == 0)
     token = claim(broker, job.queue, lease_seconds)
     lifecycle.apply([lifecycle.Start(token, "worker-1")])
     return token
@@ -44,6 +46,7 @@ def run_under_a_dying_worker(broker: Broker, job: Job, *, lease_seconds: float =
 def short_lease(sluice: Broker, monkeypatch: pytest.MonkeyPatch) -> Broker:
     """A broker whose server has been up for more than a lease, so that leases may be reaped."""
     monkeypatch.setattr("django.conf.settings.LEASE_SECONDS", LEASE_SECONDS)
+    monkeypatch.setattr(retries, "FAULT_BACKOFF", retries.Backoff(0.001, 0.001))
     until(lambda: sluice.client.info("server")["uptime_in_seconds"] >= 1)
     return sluice
 
@@ -191,6 +194,45 @@ def test_a_due_celery_task_goes_back_to_its_queue(short_lease: Broker) -> None:
 
     assert reaped() == 1
     assert claim(short_lease, "control")
+
+
+def test_a_celery_task_that_kills_its_worker_each_time_is_dropped_loudly(
+    short_lease: Broker, caplog: pytest.LogCaptureFixture
+) -> None:
+    body = json.dumps({"headers": {"task": "inference.reconcile"}, "body": "what it is handed"}).encode()
+    short_lease.publish_task("control", factories.make_new_job().id, body)
+    for _ in range(retries.MAX_TASK_DEATHS):
+        claim(short_lease, "control")
+        assert reaped() == 1
+
+    [stats] = short_lease.stats(["control"])
+    assert (stats.jobs, stats.leases) == (0, 0)
+    [said] = [record for record in caplog.records if getattr(record, "action", "") == "task_dropped"]
+    assert (said.levelname, vars(said)["task"], vars(said)["count"]) == ("ERROR", "inference.reconcile", 3)
+    assert "handed" not in str(vars(said))
+
+
+def test_a_message_that_nobody_can_read_is_dropped_likewise(short_lease: Broker) -> None:
+    short_lease.publish_task("control", factories.make_new_job().id, b"not even json")
+    for _ in range(retries.MAX_TASK_DEATHS):
+        claim(short_lease, "control")
+        assert reaped() == 1
+
+    assert short_lease.stats(["control"])[0].jobs == 0
+
+
+def test_a_rescued_job_is_kept_from_the_claims_for_a_while(
+    short_lease: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(retries, "FAULT_BACKOFF", retries.Backoff(1000, 1000))
+    job = factories.make_job()
+    run_under_a_dying_worker(short_lease, job)
+    assert reaped() == 1
+
+    assert short_lease.due(lease_seconds=60) == []
+    with pytest.raises(ValueError, match="not enough values"):
+        claim(short_lease, job.queue)
+    assert short_lease.stats([job.queue])[0].jobs == 1
 
 
 def test_a_reaper_without_redis_says_so(sluice: Broker, monkeypatch: pytest.MonkeyPatch) -> None:

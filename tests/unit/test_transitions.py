@@ -140,7 +140,14 @@ def test_a_rescue_after_the_last_attempt_fails_the_job() -> None:
     step = moved(make_row(JobStatus.RUNNING, attempts=3), lifecycle.Release(TOKEN, ReleaseReason.LEASE_EXPIRED))
 
     assert (step.row.status, step.row.error_code) == (JobStatus.FAILED, "attempts_exhausted")
-    assert step.row.error_message == "Its worker died under it 3 times."
+    assert step.row.error_message == "The worker died while it ran this job, 3 times of 3 allowed."
+
+
+def test_the_attempts_allowed_are_those_of_the_terms() -> None:
+    lost = lifecycle.Release(TOKEN, ReleaseReason.LEASE_EXPIRED)
+
+    assert moved(make_row(JobStatus.RUNNING), lost, max_attempts=1).row.status is JobStatus.FAILED
+    assert moved(make_row(JobStatus.RUNNING, attempts=4), lost, max_attempts=5).row.status is JobStatus.QUEUED
 
 
 def test_engine_crashes_are_counted_and_the_third_fails_the_job() -> None:

@@ -3,9 +3,11 @@
 --   queues          hash  job queue -> model, tier, length (one a line)    plain  set  other queues
 --   e:ID            hash  an entry: q queue, t tenant, p prompt tokens, x expected tokens, e estimate, a arrival,
 --                         m mailbox, s streamed, b body; if leased c claim, w worker, o has sent output,
---                         n calls that said something, where counted, z cancelled
+--                         n calls that said something, where counted, z cancelled; f returns after a failure,
+--                         d is kept from its order (see d:QUEUE)
 --   a:QUEUE         zset  waiting id -> arrival ms               l:QUEUE  zset  leased id -> end of the lease ms
 --   r:QUEUE         zset  reserved id -> end of the reservation  tokens   hash  queue -> prompt + expected waiting
+--   d:QUEUE         zset  waiting id that may not be claimed yet -> from when on, ms; in a: too, and in no order
 --   o:GROUP:LENGTH:TENANT  zset  waiting id -> arrival + sjf_weight * estimate       GROUP is MODEL:TIER
 --   busy:GROUP      hash  tenant -> its waiting jobs             weights  hash  tenant -> weight, where not 1
 --   tiers:MODEL     hash  tier -> pass, tier+ -> came back and has no place yet, '' -> the pass last served
@@ -169,10 +171,10 @@ end
 
 -- An entry's fields by name; nil if there is no such entry.
 local function read(id)
-  local v = call('HMGET', P .. 'e:' .. id, 'q', 't', 'p', 'x', 'e', 'a', 'm', 's', 'c', 'z')
+  local v = call('HMGET', P .. 'e:' .. id, 'q', 't', 'p', 'x', 'e', 'a', 'm', 's', 'c', 'z', 'd')
   if not v[1] then return nil end
   return { queue = v[1], tenant = v[2] or '', prompt = v[3] or '0', expected = v[4] or '0', estimate = v[5] or '0',
-    arrival = v[6], mailbox = v[7] or '', streamed = v[8] or '0', claim = v[9], cancelled = v[10] }
+    arrival = v[6], mailbox = v[7] or '', streamed = v[8] or '0', claim = v[9], cancelled = v[10], delayed = v[11] }
 end
 
 -- The entry if `claim` holds it, else nil: the fence of every verb with a token.
@@ -183,12 +185,10 @@ end
 
 local function tokens_of(entry) return tonumber(entry.prompt) + tonumber(entry.expected) end
 
--- Make an entry wait. Its hash is there, and it is in no queue.
-local function enqueue(id, entry)
-  call('ZADD', P .. 'a:' .. entry.queue, entry.arrival, id)
+-- Put a waiting entry where claims find it.
+local function line_up(id, entry)
   local q = place(entry.queue)
   if not q then return end
-  call('HINCRBY', P .. 'tokens', entry.queue, int(tokens_of(entry)))
   local own_order = order_key(q.group, q.length, entry.tenant)
   firsts_read[own_order] = nil
   call('ZADD', own_order, tonumber(entry.arrival) + SJF_MS * tonumber(entry.estimate), id)
@@ -201,6 +201,16 @@ local function enqueue(id, entry)
   end
 end
 
+-- Make an entry wait, if `from_ms` is given claimable only from then on. Its hash is there, and it is in no queue.
+local function enqueue(id, entry, from_ms)
+  call('ZADD', P .. 'a:' .. entry.queue, entry.arrival, id)
+  if not place(entry.queue) then return end
+  call('HINCRBY', P .. 'tokens', entry.queue, int(tokens_of(entry)))
+  if not from_ms then return line_up(id, entry) end
+  call('HSET', P .. 'e:' .. id, 'd', '1')
+  call('ZADD', P .. 'd:' .. entry.queue, from_ms, id)
+end
+
 -- Take a waiting entry out of its queue; the caller refreshes its tenant.
 local function dequeue(id, entry)
   if call('ZREM', P .. 'a:' .. entry.queue, id) == 0 then return end
@@ -208,6 +218,10 @@ local function dequeue(id, entry)
   if not q then return end
   if call('HINCRBY', P .. 'tokens', entry.queue, int(-tokens_of(entry))) == 0 then
     call('HDEL', P .. 'tokens', entry.queue)
+  end
+  if entry.delayed then
+    call('ZREM', P .. 'd:' .. entry.queue, id)
+    return
   end
   local own_order = order_key(q.group, q.length, entry.tenant)
   firsts_read[own_order] = nil

@@ -1,4 +1,5 @@
--- lease ms, most  ->  {id, claim, queue, worker, whether it is a task}...
+-- lease ms, most  ->  {id, claim, queue, worker, returns that were failures, body of a task}...
+-- Lets those wait in the order that were kept from it after a failure, and whose time has come.
 local LEAST_GAP_MS = 5000         -- between two looks; some worker looks every second
 local found, lease_ms, most, now = {}, tonumber(ARGV[2]), tonumber(ARGV[3]), now_ms()
 
@@ -11,21 +12,33 @@ local function watched_since()
   return since
 end
 
+-- At their first arrival. Nobody's lease is in question: this needs no watch.
+local function line_up_delayed(queue)
+  local ids = call('ZRANGEBYSCORE', P .. 'd:' .. queue, '-inf', now, 'LIMIT', 0, most)
+  for _, id in ipairs(ids) do
+    call('ZREM', P .. 'd:' .. queue, id)
+    call('HDEL', P .. 'e:' .. id, 'd')
+    line_up(id, read(id))
+  end
+  if #ids > 0 then ring(queue, #ids) end
+end
+
+for _, queue in ipairs(call('HKEYS', P .. 'queues')) do line_up_delayed(queue) end
 if now - watched_since() <= lease_ms then return found end
 local uptime = tonumber(string.match(call('INFO', 'server'), 'uptime_in_seconds:(%d+)'))
 -- Whole seconds: one more than the lease is surely past it.
 if uptime * 1000 <= lease_ms then return found end
 
-local function collect(queues, is_task)
+local function collect(queues)
   for _, queue in ipairs(queues) do
     if #found >= most then return end
     for _, id in ipairs(call('ZRANGEBYSCORE', P .. 'l:' .. queue, '-inf', now, 'LIMIT', 0, most - #found)) do
-      local held = call('HMGET', P .. 'e:' .. id, 'c', 'w')
-      found[#found + 1] = { id, held[1], queue, held[2], is_task }
+      local held = call('HMGET', P .. 'e:' .. id, 'c', 'w', 'f', 'b')
+      found[#found + 1] = { id, held[1], queue, held[2], held[3] or 0, held[4] or '' }
     end
   end
 end
 
-collect(call('HKEYS', P .. 'queues'), 0)
-collect(call('SMEMBERS', P .. 'plain'), 1)
+collect(call('HKEYS', P .. 'queues'))
+collect(call('SMEMBERS', P .. 'plain'))
 return found

@@ -1,4 +1,4 @@
--- id, claim, whether to tell of it  ->  1 if it was ours
+-- id, claim, whether to tell of it, first wait ms (0: none), longest wait ms, share of it to wait  ->  1 if it was ours
 local id, claim = ARGV[2], ARGV[3]
 local entry = mine(id, claim)
 if not entry then return 0 end
@@ -9,7 +9,12 @@ end
 local has_sent = call('HGET', P .. 'e:' .. id, 'o')
 call('ZREM', P .. 'l:' .. entry.queue, id)
 call('HDEL', P .. 'e:' .. id, 'c', 'w', 'o', 'n')
-enqueue(id, entry)
+local first_ms, from_ms = tonumber(ARGV[5]), nil
+if first_ms > 0 then
+  local doublings = math.min(call('HINCRBY', P .. 'e:' .. id, 'f', 1) - 1, 30)
+  from_ms = now_ms() + math.floor(math.min(first_ms * 2 ^ doublings, tonumber(ARGV[6])) * tonumber(ARGV[7]))
+end
+enqueue(id, entry, from_ms)
 ring(entry.queue, 1)
 if has_sent and ARGV[4] == '1' then announce(id, entry, 'interrupted', claim, '', false) end
 return 1
