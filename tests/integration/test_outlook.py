@@ -1,0 +1,227 @@
+"""Why jobs wait, told from rows and a real broker: each reason is brought about, and must be the one told."""
+
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+import pytest
+from django.utils import timezone
+
+from inference import broker as broker_module
+from inference import fleet, holds, lifecycle, outlook, publication, selectors
+from inference.broker import Broker, ClaimRequest, Credit, TierTerms
+from inference.models import Job, LengthClass, QueueLimit, ServedModel, Tier
+from inference.retries import Backoff
+from inference.states import WorkerState
+from inference.waiting import Reason
+from tests import factories
+
+QUEUES = tuple(
+    f"{factories.MODEL}.{tier}.{length}"
+    for tier in ("realtime", "standard", "bulk")
+    for length in ("short", "long")
+)
+QUEUE = f"{factories.MODEL}.standard.short"
+
+
+def publish(count: int = 1, **fields: Any) -> list[Job]:
+    jobs = [factories.make_job(**fields) for _ in range(count)]
+    publication.publish([publication.entry_of(job, tenant_weight=1.0) for job in jobs])
+    return jobs
+
+
+def claim(broker: Broker, count: int) -> list[broker_module.Claimed]:
+    tiers = {"realtime": TierTerms(400.0), "standard": TierTerms(100.0), "bulk": TierTerms(1.0)}
+    request = ClaimRequest(QUEUES, Credit(count, 10**6), limit=count, worker="w", lease_seconds=60, tiers=tiers)
+    return broker.claim(request).jobs
+
+
+def run(broker: Broker, count: int, **fields: Any) -> None:
+    """Have jobs in flight."""
+    publish(count, created_at=timezone.now() - timedelta(seconds=60), **fields)
+    assert len(claim(broker, count)) == count
+
+
+def why(job: Job) -> selectors.JobWaiting:
+    return selectors.waiting_of([job])[job.pk]
+
+
+def report(**overrides: Any) -> None:
+    fleet.report(factories.make_report(**{"slots": 8, "kv_capacity_tokens": 1000} | overrides))
+
+
+def test_of_a_paused_queue(sluice: Broker) -> None:
+    report()
+    [job] = publish()
+    holds.hold_queues(holds.Action.PAUSE, [QUEUE], by="user ann")
+    found = why(job)
+    assert (found.reason, found.expected_start) == (Reason.PAUSED, None)
+    assert "by user ann" in found.detail
+
+
+def test_without_a_worker(sluice: Broker) -> None:
+    [job] = publish()
+    found = why(job)
+    assert (found.reason, found.position, found.expected_start) == (Reason.NO_WORKER, 1, None)
+
+
+def test_with_workers_of_other_queues_only(sluice: Broker) -> None:
+    report(serve=("*.realtime.*",))
+    [job] = publish()
+    assert why(job).reason is Reason.NO_WORKER
+    assert "1 worker of the model serve others" in why(job).detail
+
+
+def test_a_silent_worker_is_none(sluice: Broker) -> None:
+    fleet.report(factories.make_report(), now=timezone.now() - timedelta(seconds=30))
+    [job] = publish()
+    assert why(job).reason is Reason.NO_WORKER
+
+
+@pytest.mark.parametrize(
+    ("state", "reason"),
+    [
+        (WorkerState.LOADING, Reason.WORKER_LOADING),
+        (WorkerState.WARMING, Reason.WORKER_LOADING),
+        (WorkerState.PAUSED, Reason.WORKER_PAUSED),
+        (WorkerState.DRAINING, Reason.WORKER_PAUSED),
+        (WorkerState.STOPPED, Reason.NO_WORKER),
+    ],
+)
+def test_while_no_worker_is_ready(sluice: Broker, state: WorkerState, reason: Reason) -> None:
+    report(state=state, state_detail="as it is")
+    [job] = publish()
+    assert why(job).reason is reason
+
+
+def test_without_a_free_slot(sluice: Broker) -> None:
+    report()
+    run(sluice, 8)
+    first, second = publish(2)
+    assert (why(first).reason, why(second).reason) == (Reason.NO_FREE_SLOT, Reason.NO_FREE_SLOT)
+    assert (why(first).position, why(second).position) == (1, 2)
+
+
+def test_when_what_is_free_is_reserved(sluice: Broker) -> None:
+    report()
+    run(sluice, 7)
+    [job], [urgent] = publish(), publish(tier="realtime")
+    assert (why(job).reason, why(urgent).reason) == (Reason.FAIR_SHARE, Reason.NEXT)
+    lifecycle.apply([lifecycle.Cancel(urgent.pk)])
+    sluice.cancel(urgent.pk)
+    assert why(job).reason is Reason.RESERVED_SLOTS
+
+
+def test_without_free_kv(sluice: Broker) -> None:
+    report(kv_used_tokens=900)
+    run(sluice, 1)
+    [job] = publish(prompt_tokens=100)
+    assert why(job).reason is Reason.NO_FREE_KV
+
+
+@pytest.mark.parametrize("what", ["model", "tier", "length", "queue"])
+def test_at_a_cap_in_flight(sluice: Broker, what: str) -> None:
+    if what == "queue":
+        QueueLimit.objects.create(queue=QUEUE, max_in_flight=2)
+    else:
+        model = {"model": ServedModel, "tier": Tier, "length": LengthClass}[what]
+        model._default_manager.filter(name__in=[factories.MODEL, "standard", "short"]).update(max_in_flight=2)
+    report()
+    run(sluice, 2)
+    [job] = publish()
+    assert why(job).reason is Reason.IN_FLIGHT_CAP
+    assert f"{what} " in why(job).detail
+
+
+def test_after_a_failure(sluice: Broker) -> None:
+    report()
+    [job] = publish()
+    [claimed] = claim(sluice, 1)
+    sluice.release(claimed.token, backoff=Backoff(60.0, 60.0, 1.0))
+    found = why(job)
+    assert found.reason is Reason.BACKING_OFF
+    assert found.expected_start is not None
+    assert 50 < (found.expected_start - timezone.now()).total_seconds() < 61
+
+
+def test_in_a_gather_window(sluice: Broker) -> None:
+    Tier.objects.filter(name="standard").update(gather_jobs=5, gather_seconds=60)
+    report()
+    run(sluice, 1)
+    [job] = publish()
+    assert why(job).reason is Reason.GATHER_WINDOW
+
+
+def test_behind_other_tenants(sluice: Broker) -> None:
+    factories.make_tenant("late")
+    report()
+    claim(sluice, 1)
+    run(sluice, 8)
+    publish(20, created_at=timezone.now() - timedelta(seconds=30))
+    [late] = publish(tenant="late")
+    found = why(late)
+    assert found.reason in {Reason.FAIR_SHARE, Reason.NO_FREE_SLOT}
+    assert found.position in {1, 2}
+
+
+def test_when_a_worker_is_about_to_take_it(sluice: Broker) -> None:
+    report()
+    [job] = publish()
+    found = why(job)
+    assert (found.reason, found.position) == (Reason.NEXT, 1)
+    assert found.expected_start is not None
+
+
+def test_between_row_and_queue(sluice: Broker) -> None:
+    report()
+    job = factories.make_job()
+    assert (why(job).reason, why(job).position) == (Reason.IN_TRANSIT, None)
+
+
+def test_of_a_model_that_is_not_served_any_more(sluice: Broker) -> None:
+    [job] = publish()
+    ServedModel.objects.update(enabled=False)
+    assert why(job).reason is Reason.NO_WORKER
+
+
+def test_of_jobs_that_do_not_wait_nothing_is_told(sluice: Broker) -> None:
+    running, _ = factories.make_running_job()
+    assert selectors.waiting_of([running]) == {}
+
+
+def test_the_start_goes_by_what_jobs_took_lately(sluice: Broker) -> None:
+    began = timezone.now() - timedelta(seconds=20)
+    job, token = factories.make_running_job()
+    Job.objects.filter(pk=job.pk).update(started_at=began)
+    lifecycle.apply([factories.make_success(token)], now=began + timedelta(seconds=14))
+    report()
+    run(sluice, 8)
+    [waits] = publish()
+    start = why(waits).expected_start
+    assert outlook.service_seconds(factories.MODEL) == pytest.approx(14, abs=0.1)
+    assert start is not None
+    # One of the seven slots that its tier may take is free every 14 / 7 seconds.
+    assert 0 < (start - timezone.now()).total_seconds() < 2.1
+
+
+def test_a_queue_waits_for_what_its_first_job_waits_for(sluice: Broker) -> None:
+    report()
+    run(sluice, 8)
+    publish(3)
+    rows = {row.queue: row for row in selectors.queue_rows()}
+    assert (rows[QUEUE].waiting_reason, rows[QUEUES[0]].waiting_reason) == ("no_free_slot", "")
+    assert (rows[QUEUE].expected_wait_seconds or 0) > 0
+
+
+def positions(jobs: list[Job]) -> list[int | None]:
+    found = selectors.waiting_of(jobs)
+    return [found[UUID(str(job.pk))].position for job in jobs]
+
+
+def test_a_tenants_jobs_are_numbered_in_their_order(sluice: Broker) -> None:
+    report()
+    claim(sluice, 1)
+    run(sluice, 8)
+    now = timezone.now()
+    jobs = [publish(created_at=now - timedelta(seconds=9 - n))[0] for n in range(5)]
+    assert positions(jobs) == [1, 2, 3, 4, 5]
