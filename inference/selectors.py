@@ -9,7 +9,7 @@ from typing import Final, Literal
 from django.db.models import QuerySet
 from django.utils import timezone
 
-from inference import broker, errors, fleet, routing, snapshot, waiting
+from inference import broker, errors, estimates, fleet, routing, snapshot, waiting
 from inference.limits import Limits
 from inference.models import Job, Worker
 from inference.outlook import Outlook, QueueOutlook
@@ -85,6 +85,19 @@ class WorkerRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RatesRow:
+    """How fast a model's engines are for one sequence, in tokens per second."""
+
+    prefill_tokens_per_second: float
+    decode_tokens_per_second: float
+    """What estimates go by."""
+    measured_calls: int
+    """From about so many of the last calls; 0: they are the configured ones, until enough calls have been seen."""
+    configured_prefill_tokens_per_second: float
+    configured_decode_tokens_per_second: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Totals:
     """All queues and workers in a few numbers."""
 
@@ -140,6 +153,16 @@ def worker_rows(workers: Iterable[Worker] | None = None) -> list[WorkerRow]:
     """Every known worker by name (or those given); silent ones stay, stale, until they are pruned."""
     now = timezone.now()
     return [_worker_row(worker, now) for worker in (Worker.objects.all() if workers is None else workers)]
+
+
+def rates_rows() -> dict[str, RatesRow]:
+    """Each served model's rates, by its name; none while Redis is away."""
+    models = snapshot.limits().models
+    try:
+        speeds = broker.get_broker().speeds(list(models))
+    except broker.BrokerAway:
+        return {}
+    return {name: _rates_row(estimates.configured(model), speeds[name]) for name, model in models.items()}
 
 
 def totals(queues: Sequence[QueueRow], workers: Sequence[WorkerRow]) -> Totals:
@@ -220,6 +243,17 @@ def _job_waiting(found: Mapping[uuid.UUID, waiting.Waiting], job_id: uuid.UUID, 
         return JobWaiting(reason=waiting.Reason.IN_TRANSIT, detail=_IN_TRANSIT, position=None, expected_start=None)
     start = None if held.seconds is None else now + timedelta(seconds=held.seconds)
     return JobWaiting(reason=held.reason, detail=held.detail, position=held.position, expected_start=start)
+
+
+def _rates_row(configured: estimates.Rates, speed: estimates.Speed | None) -> RatesRow:
+    measured = speed.rates(configured) if speed else configured
+    return RatesRow(
+        prefill_tokens_per_second=measured.prefill,
+        decode_tokens_per_second=measured.decode,
+        measured_calls=round(speed.calls) if speed and speed.is_enough else 0,
+        configured_prefill_tokens_per_second=configured.prefill,
+        configured_decode_tokens_per_second=configured.decode,
+    )
 
 
 def _worker_row(worker: Worker, now: datetime) -> WorkerRow:

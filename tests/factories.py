@@ -1,14 +1,15 @@
 """Plain builders: every default visible, none random but ids."""
 
 import uuid
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
 import uuid_utils.compat
 from django.utils import timezone
 
-from inference import fleet, lifecycle
-from inference.broker import Token
+from inference import estimates, fleet, lifecycle
+from inference.broker import Broker, Token
 from inference.limits import LengthLimits, Limits, ModelLimits, TierLimits
 from inference.models import ApiKey, Job, Tenant
 from inference.states import Endpoint, EngineKind, ReleaseReason, WorkerState
@@ -166,3 +167,13 @@ def make_limits(**overrides: Any) -> Limits:
         "models": {MODEL: make_model_limits()},
     }
     return Limits(**values | overrides)
+
+
+def measure(broker: Broker, *, prefill: float, decode: float, calls: int = 20) -> None:
+    """Teach the broker how fast the model's engines are, as calls of a worker would."""
+    rates, speed = estimates.Rates(prefill, decode), estimates.Speed()
+    for _ in range(calls):
+        call = estimates.Call(1000, 101, rates.seconds(1000, 101), rates.seconds(1000, 1))
+        speed = speed.after(call, estimates.configured(make_model_limits()))
+    known = broker.lessons(MODEL, [])
+    broker.learn(known, replace(known, speed=speed))

@@ -124,7 +124,7 @@ class ServedModelAdmin(WithBacklog, WarnsAfterSave, KeptName, admin.ModelAdmin):
     queues_by = "model"
     list_display = (
         *("name", "enabled", "is_default", "source", "max_model_len", "max_num_seqs"),
-        *("ready_workers", *backlog.COLUMNS),
+        *("ready_workers", "measured_rates", *backlog.COLUMNS),
     )
     list_filter = ("enabled",)
     search_fields = ("name", "source")
@@ -146,7 +146,7 @@ class ServedModelAdmin(WithBacklog, WarnsAfterSave, KeptName, admin.ModelAdmin):
                 "description": "Live at once.",
                 "fields": (
                     *("kv_margin_tokens", "default_output_tokens"),
-                    *("prefill_tokens_per_second", "decode_tokens_per_second"),
+                    *("prefill_tokens_per_second", "decode_tokens_per_second", "measured_rates"),
                     *("max_in_flight", "reserve_share"),
                 ),
             },
@@ -160,6 +160,8 @@ class ServedModelAdmin(WithBacklog, WarnsAfterSave, KeptName, admin.ModelAdmin):
         ),
     )
 
+    readonly_fields = ("measured_rates",)
+
     def get_queryset(self, request: HttpRequest) -> QuerySet[ServedModel]:
         """Return the models with what is known of their workers."""
         return super().get_queryset(request).prefetch_related("workers")
@@ -169,6 +171,23 @@ class ServedModelAdmin(WithBacklog, WarnsAfterSave, KeptName, admin.ModelAdmin):
         """Return how many workers serve the model, of how many."""
         totals = selectors.totals([], selectors.worker_rows(model.workers.all()))
         return f"{totals.ready_workers} of {totals.workers}"
+
+    def get_changelist_instance(self, request: HttpRequest) -> Any:
+        """Put the rates on the rows that the page shows, read once; none while Redis is away."""
+        page: Any = super().get_changelist_instance(request)
+        found = selectors.rates_rows()
+        for row in page.result_list:
+            row.rates = found.get(row.pk)
+        return page
+
+    @admin.display(description="measured, tokens/s")
+    def measured_rates(self, model: ServedModel) -> str:
+        """Return prefill and decode as calls showed them, and from how many calls."""
+        rates = model.rates if hasattr(model, "rates") else selectors.rates_rows().get(model.pk)
+        if rates is None or not rates.measured_calls:
+            return "not yet"
+        prefill, decode = rates.prefill_tokens_per_second, rates.decode_tokens_per_second
+        return f"{prefill:,.0f} in, {decode:,.3g} out (by about {rates.measured_calls} calls)"
 
 
 class QueueLimitForm(forms.ModelForm):

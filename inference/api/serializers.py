@@ -90,7 +90,9 @@ class JobSerializer(serializers.ModelSerializer[Job]):
             "streamed",
             "attempts",
             "prompt_tokens",
+            "expected_tokens",
             "output_tokens",
+            "estimate_seconds",
             "finish_reason",
             "created_at",
             "start_deadline_at",
@@ -196,6 +198,16 @@ class QueueSerializer(serializers.Serializer[Any]):
     cap = serializers.IntegerField(help_text="Most jobs that may wait.")
 
 
+class RatesSerializer(serializers.Serializer[Any]):
+    """How fast a model's engines are for one sequence under the load there is, in tokens per second."""
+
+    prefill_tokens_per_second = serializers.FloatField(help_text="What estimates go by.")
+    decode_tokens_per_second = serializers.FloatField(help_text="Likewise.")
+    measured_calls = serializers.IntegerField(help_text="From about so many calls; 0: as configured, so far.")
+    configured_prefill_tokens_per_second = serializers.FloatField()
+    configured_decode_tokens_per_second = serializers.FloatField()
+
+
 class WorkerSerializer(serializers.Serializer[Any]):
     """One worker as it last reported itself."""
 
@@ -211,7 +223,14 @@ class WorkerSerializer(serializers.Serializer[Any]):
     kv_used_tokens = serializers.IntegerField()
     ready_at = serializers.DateTimeField(allow_null=True)
     heartbeat_age_seconds = serializers.SerializerMethodField()
+    model_rates = serializers.SerializerMethodField()
     stale = serializers.BooleanField(help_text="Silent for too long: what it says of itself is old.")
+
+    @extend_schema_field(RatesSerializer(allow_null=True))
+    def get_model_rates(self, worker: WorkerRow) -> Any:
+        """Return the rates of the worker's model, over all its workers; None while Redis is away."""
+        found = self.context["rates"].get(worker.model)
+        return RatesSerializer(found).data if found else None
 
     def get_heartbeat_age_seconds(self, worker: WorkerRow) -> float:
         """Return how long ago the worker reported."""

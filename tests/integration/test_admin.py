@@ -220,6 +220,16 @@ def test_lists_of_limits_open_without_redis(
     assert page.get(url(model, "changelist")).status_code == 200
 
 
+def test_a_model_shows_its_measured_rates_in_the_list_and_beside_the_configured_ones(
+    page: Client, sluice: Broker
+) -> None:
+    addresses = [url(ServedModel, "changelist"), url(ServedModel, "change", factories.MODEL)]
+    assert all("not yet" in page.get(address).content.decode() for address in addresses)
+    factories.measure(sluice, prefill=5000.0, decode=100.0)
+    shown = [page.get(address).content.decode() for address in addresses]
+    assert all("5,000 in, 100 out (by about 19 calls)" in text for text in shown)
+
+
 def _away(*_: object) -> None:
     raise BrokerAway
 

@@ -167,6 +167,20 @@ def test_the_workers_show_their_state(api: Api) -> None:
     assert 2 <= worker["heartbeat_age_seconds"] < 10
 
 
+def test_the_workers_show_their_models_rates_as_configured_and_as_measured(api: Api, sluice: Broker) -> None:
+    fleet.report(factories.make_report())
+    [worker] = api.get("/api/v1/workers/").json()
+    configured = {"configured_prefill_tokens_per_second": 500, "configured_decode_tokens_per_second": 10}
+    as_set = {"prefill_tokens_per_second": 500, "decode_tokens_per_second": 10, "measured_calls": 0}
+    assert worker["model_rates"] == as_set | configured
+    factories.measure(sluice, prefill=5000.0, decode=100.0)
+    [worker] = api.get("/api/v1/workers/").json()
+    rates = worker["model_rates"]
+    assert rates["prefill_tokens_per_second"] == pytest.approx(5000, rel=0.01)
+    assert rates["decode_tokens_per_second"] == pytest.approx(100, rel=0.01)
+    assert (rates["measured_calls"], rates | configured) == (19, rates)
+
+
 @pytest.mark.filterwarnings("ignore:StreamingHttpResponse must consume synchronous iterators")
 def test_the_schema_names_every_endpoint_and_the_docs_need_no_internet(api: Api) -> None:
     schema = api.get("/api/schema/", headers={"Accept": "application/json", "Authorization": ""}).json()

@@ -125,7 +125,8 @@ class Workers(APIView):
     @extend_schema(operation_id="workers_list", responses=serializers.WorkerSerializer(many=True))
     def get(self, request: Request) -> Response:  # noqa: ARG002 - DRF's signature
         """List every worker as it last reported itself."""
-        return Response(serializers.WorkerSerializer(selectors.worker_rows(), many=True).data)
+        rates = {"rates": selectors.rates_rows()}
+        return Response(serializers.WorkerSerializer(selectors.worker_rows(), many=True, context=rates).data)
 
 
 def _caller(request: Request) -> Caller:
