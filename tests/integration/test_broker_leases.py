@@ -178,6 +178,20 @@ def test_nothing_is_due_for_one_lease_after_the_server_was_out_of_reach(broker: 
     assert due.token == claimed.token
 
 
+def test_a_lease_ends_in_its_time_though_the_servers_clock_was_set_back(broker: Broker) -> None:
+    claimed = claim_one(broker, lease_seconds=0.001)
+    until(lambda: broker.due(lease_seconds=0.5))
+    hour_ms = 3_600_000
+    looks, leases = f"{broker.prefix}looks", f"{broker.prefix}l:{QUEUE}"
+    for field in ("last", "since"):  # as if all so far was written an hour later
+        broker.client.hincrby(looks, field, hour_ms)
+    broker.client.zincrby(leases, hour_ms, claimed.token.job_id.bytes)
+
+    assert broker.due(lease_seconds=0.5) == [], "its worker may renew first"
+    (due,) = until(lambda: broker.due(lease_seconds=0.5))
+    assert due.token == claimed.token
+
+
 def test_a_renewed_lease_is_not_due(broker: Broker) -> None:
     claimed = claim_one(broker, lease_seconds=0.001)
     until(lambda: broker.due(lease_seconds=0.001))

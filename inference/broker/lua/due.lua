@@ -3,11 +3,27 @@
 local LEAST_GAP_MS = 5000         -- between two looks; some worker looks every second
 local found, lease_ms, most, now = {}, tonumber(ARGV[2]), tonumber(ARGV[3]), now_ms()
 
+-- The server's clock was set back, so what was to end by it would end too late: leases a lease from now, the rest of
+-- the waits after as long as they had to go.
+local function set_back(last)
+  for _, queue in ipairs(call('HKEYS', P .. 'queues')) do
+    local late = call('ZRANGEBYSCORE', P .. 'd:' .. queue, int(last), '+inf', 'WITHSCORES')
+    for i = 1, #late, 2 do call('ZADD', P .. 'd:' .. queue, tonumber(late[i + 1]) - (last - now), late[i]) end
+  end
+  for _, source in ipairs({ call('HKEYS', P .. 'queues'), call('SMEMBERS', P .. 'plain') }) do
+    for _, queue in ipairs(source) do
+      local late = call('ZRANGEBYSCORE', P .. 'l:' .. queue, int(now + lease_ms), '+inf')
+      for _, id in ipairs(late) do call('ZADD', P .. 'l:' .. queue, int(now + lease_ms), id) end
+    end
+  end
+end
+
 -- While nobody could look, nobody could renew: after a stall or a failover the leases have their time once more.
 local function watched_since()
   local seen = call('HMGET', P .. 'looks', 'last', 'since')
   local last, since = tonumber(seen[1] or now), tonumber(seen[2] or 0)
-  if now - last > math.max(LEAST_GAP_MS, lease_ms / 2) then since = now end
+  if last > now then set_back(last) end
+  if last > now or now - last > math.max(LEAST_GAP_MS, lease_ms / 2) then since = now end
   call('HSET', P .. 'looks', 'last', int(now), 'since', int(since))
   return since
 end
