@@ -1,16 +1,18 @@
 """Periodic work on what time ends: leases, start deadlines, silent workers. Each is safe to run twice at once."""
 
+import functools
 import json
 import logging
-from collections.abc import Iterator, Sequence
+import operator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from typing import Final
 
 from django.conf import settings
-from django.db.models import F, QuerySet
+from django.db.models import F, Q, QuerySet
 
-from inference import broker, fleet, lifecycle, retries
+from inference import broker, deadlines, fleet, lifecycle, retries, routing
 from inference.models import Job, ServedModel
 from inference.states import JobStatus, ReleaseReason
 
@@ -43,14 +45,13 @@ def reap() -> int:
 def expire(now: datetime) -> int:
     """End queued jobs whose start deadline has passed, and tell those who wait. Returns how many.
 
-    The clock runs only while a worker of the model is ready: of a model that has none, nothing expires.
+    The clock runs only while a worker of the model is ready and the queue is not paused (`inference.deadlines`).
     """
     count = 0
     with only_one("expire") as is_ours:
         for model in ServedModel.objects.values_list("name", flat=True) if is_ours else []:
-            since = fleet.ready_since(model, now=now)
-            if since is not None:
-                count += _expire(_overdue(model, since, now), now)
+            for jobs, since in _clocked(model, now):
+                count += _expire(_overdue(jobs, since, now), now)
     return count
 
 
@@ -113,11 +114,26 @@ def _task_name(body: bytes) -> str:
         return "unknown"
 
 
-def _overdue(model: str, ready_since: datetime, now: datetime) -> QuerySet[Job]:
-    """Jobs that waited, while the model was served, for as long as they may: `transitions.is_overdue` in SQL."""
-    in_time = F("queued_at") + (now - ready_since)
-    waiting = Job.objects.filter(status=JobStatus.QUEUED, model=model, start_deadline_at__lte=now)
-    return waiting.filter(start_deadline_at__lte=in_time).order_by("start_deadline_at")
+def _clocked(model: str, now: datetime) -> Iterator[tuple[QuerySet[Job], datetime]]:
+    """Return the model's queued jobs by the clocks that run, each with since when."""
+    clocks = deadlines.clocks(model, now=now)
+    jobs = Job.objects.filter(status=JobStatus.QUEUED, model=model, start_deadline_at__lte=now)
+    if clocks.ready_since is not None:
+        yield jobs.exclude(_in(clocks.apart)) if clocks.apart else jobs, clocks.ready_since
+    for queue, since in clocks.apart.items():
+        if since is not None:
+            yield jobs.filter(_in([queue])), since
+
+
+def _in(queues: Iterable[str]) -> Q:
+    names = map(routing.parse, queues)
+    return functools.reduce(operator.or_, (Q(tier=name.tier, length=name.length) for name in names))
+
+
+def _overdue(jobs: QuerySet[Job], since: datetime, now: datetime) -> QuerySet[Job]:
+    """Those that waited, while the clock ran, for as long as they may: `transitions.is_overdue` in SQL."""
+    in_time = F("queued_at") + (now - since)
+    return jobs.filter(start_deadline_at__lte=in_time).order_by("start_deadline_at")
 
 
 def _expire(overdue: QuerySet[Job], now: datetime) -> int:

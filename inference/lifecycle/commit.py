@@ -9,7 +9,7 @@ from typing import Final
 from django.db import transaction
 from django.utils import timezone
 
-from inference import fleet, snapshot
+from inference import deadlines, snapshot
 from inference.lifecycle import statements, transitions
 from inference.lifecycle.changes import Applied, Change, NewJob, Release, Start, Work
 from inference.lifecycle.statements import Event, Found
@@ -26,7 +26,7 @@ class _Now:
 
     now: datetime
     ready: Mapping[str, datetime | None]
-    """By model, of late jobs."""
+    """By queue, of late jobs: since when its deadlines' clock runs."""
     allowed: Mapping[str, int]
     """Attempts by tier."""
 
@@ -85,9 +85,10 @@ def _new_row(job: NewJob) -> Job:
 
 
 def _ready_since(known: Iterable[Found], now: datetime) -> dict[str, datetime | None]:
-    """Look the registry up for the models of late jobs only: almost never."""
-    late = {job.model for job in known if job.row.status is JobStatus.QUEUED and job.row.start_deadline_at <= now}
-    return {model: fleet.ready_since(model, now=now) for model in late}
+    """Look the clocks up of the queues of late jobs only: almost never."""
+    late = [job for job in known if job.row.status is JobStatus.QUEUED and job.row.start_deadline_at <= now]
+    clocks = {model: deadlines.clocks(model, now=now) for model in {job.model for job in late}}
+    return {job.queue: clocks[job.model].of(job.queue) for job in late}
 
 
 def _allowed_attempts(changes: Iterable[Change]) -> dict[str, int]:
@@ -101,7 +102,7 @@ def _apply_one(known: dict[uuid.UUID, Found], change: Change, at: _Now) -> tuple
     job = known.get(change.job_id)
     if job is None:
         return Applied(job_id=change.job_id, moved=False, status=None), None
-    terms = transitions.Terms(at.now, at.allowed.get(job.tier, DEFAULT_MAX_ATTEMPTS), at.ready.get(job.model))
+    terms = transitions.Terms(at.now, at.allowed.get(job.tier, DEFAULT_MAX_ATTEMPTS), at.ready.get(job.queue))
     before, step = job.row, transitions.decide(job.row, change, terms)
     job.row = after = step.row if step else before
     answer = Applied(

@@ -18,11 +18,12 @@ from django.db import connection
 
 from inference.lifecycle import transitions
 from inference.models import Job, JobEvent
+from inference.routing import QueueName
 from inference.states import JobEventKind, JobStatus
 
 COLUMNS: Final = tuple(field.name for field in fields(transitions.Row))
 NO_CLAIM: Final = uuid.UUID(int=0)
-_FIXED: Final = ("id", "api_key_id", "model_id", "tier_id", "endpoint", "streamed", "created_at")
+_FIXED: Final = ("id", "api_key_id", "model_id", "tier_id", "length_id", "endpoint", "streamed", "created_at")
 _VALUES: Final = attrgetter(*COLUMNS)
 _JOBS: Final = Job._meta.db_table
 _EVENTS: Final = JobEvent._meta.db_table
@@ -37,6 +38,7 @@ class Found:
     api_key_id: str | None
     model: str
     tier: str
+    length: str
     endpoint: str
     streamed: bool
     created_at: datetime
@@ -45,6 +47,11 @@ class Found:
     read: transitions.Row
     row: transitions.Row
     """As the changes so far made it."""
+
+    @property
+    def queue(self) -> str:
+        """Name of the job's queue."""
+        return str(QueueName(self.model, self.tier, self.length))
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,10 +117,10 @@ def request_of(job_id: uuid.UUID) -> str:
 
 
 def _found(values: tuple[Any, ...]) -> tuple[uuid.UUID, Found]:
-    job_id, api_key_id, model, tier, endpoint, streamed, created_at, request, *rest = values
+    job_id, api_key_id, model, tier, length, endpoint, streamed, created_at, request, *rest = values
     columns = zip(COLUMNS, rest, strict=True)
     row = transitions.Row(**{name: _READ[name](value) if name in _READ else value for name, value in columns})
-    fixed = (api_key_id, model, tier, endpoint, bool(streamed), _moment(created_at))
+    fixed = (api_key_id, model, tier, length, endpoint, bool(streamed), _moment(created_at))
     found = Found(*fixed, request, row, row)
     return _uuid(job_id), found
 

@@ -7,7 +7,7 @@ import pytest
 from django.utils import timezone
 
 from inference import broker as broker_module
-from inference import fleet, lifecycle, maintenance, publication, retries
+from inference import fleet, holds, lifecycle, maintenance, publication, retries
 from inference.broker import Broker, ClaimRequest, Credit, Token
 from inference.models import Job, JobEvent, Worker
 from inference.states import JobStatus
@@ -149,6 +149,52 @@ def test_nothing_expires_while_a_cold_start_is_to_blame(sluice: Broker, ready_se
     factories.make_job(created_at=now - timedelta(hours=1))
 
     assert maintenance.expire(now) == 0
+
+
+BULK = f"{factories.MODEL}.bulk.long"
+
+
+def make_late_jobs() -> tuple[Job, Job]:
+    """Jobs of two queues whose deadline has passed; a worker has been ready all the time."""
+    long_ago = timezone.now() - timedelta(hours=1)
+    fleet.report(factories.make_report(ready_at=long_ago))
+    return factories.make_job(created_at=long_ago), factories.make_job(
+        created_at=long_ago, tier="bulk", length="long"
+    )
+
+
+def test_a_pause_expires_nothing_and_stops_no_other_clock(sluice: Broker) -> None:
+    other, paused = make_late_jobs()
+    holds.hold_queues(holds.Action.PAUSE, [BULK], by="ann")
+
+    assert maintenance.expire(timezone.now()) == 1
+    other.refresh_from_db()
+    paused.refresh_from_db()
+    assert (other.status, paused.status) == ("expired", "queued")
+
+
+def test_after_a_pause_a_job_has_its_whole_time_again(sluice: Broker) -> None:
+    _, paused = make_late_jobs()
+    for action in (holds.Action.PAUSE, holds.Action.RESUME):
+        holds.hold_queues(action, [BULK], by="ann")
+    now = timezone.now()
+
+    assert maintenance.expire(now) == 1
+    token = factories.make_token(paused.pk)
+    assert maintenance.expire(now + timedelta(seconds=299)) == 0
+    [started] = lifecycle.apply([lifecycle.Start(token, "worker-1")], now=now + timedelta(seconds=299))
+    assert started.status is JobStatus.RUNNING
+
+
+def test_a_job_that_waited_too_long_after_a_pause_expires(sluice: Broker) -> None:
+    make_late_jobs()
+    for action in (holds.Action.PAUSE, holds.Action.RESUME):
+        holds.hold_queues(action, [BULK], by="ann")
+    now = timezone.now()
+    later = now + timedelta(seconds=301)
+    fleet.report(factories.make_report(ready_at=now - timedelta(hours=1)), now=later)
+
+    assert maintenance.expire(later) == 2
 
 
 def test_a_worker_of_another_model_or_one_not_heard_of_lately_expires_nothing(sluice: Broker) -> None:
