@@ -143,11 +143,13 @@ class InFlight:
         self._parked: dict[Hashable, _Job] = {}
         self._tiers: dict[str, Room] = {}
         self._kv_tokens = 0
+        self._load: Load | None = Load()
 
     def add(self, job: Hashable, tier: str, kv_tokens: int, *, is_parked: bool = False) -> None:
         """Count a job with its margin; counting it again changes nothing."""
         if job in self._running or job in self._parked:
             return
+        self._load = None
         if is_parked:
             self._parked[job] = _Job(tier, kv_tokens)
         else:
@@ -161,16 +163,19 @@ class InFlight:
 
     def remove(self, job: Hashable) -> None:
         """Stop counting a job; one that is not counted changes nothing."""
+        self._load = None
         self._parked.pop(job, None)
         if running := self._running.pop(job, None):
             self._change(running.tier, -1, -running.kv_tokens)
 
     @property
     def load(self) -> Load:
-        """The sum of all."""
-        parked = sum(job.kv_tokens for job in self._parked.values()) if self._parked else None
-        sequences = len(self._running) + len(self._parked)
-        return Load(sequences, self._kv_tokens, parked, MappingProxyType(dict(self._tiers)))
+        """The sum of all; worked out once after each change."""
+        if self._load is None:
+            parked = sum(job.kv_tokens for job in self._parked.values()) if self._parked else None
+            sequences = len(self._running) + len(self._parked)
+            self._load = Load(sequences, self._kv_tokens, parked, MappingProxyType(dict(self._tiers)))
+        return self._load
 
     def _change(self, tier: str, sequences: int, kv_tokens: int) -> None:
         held = self._tiers.get(tier, NO_ROOM)

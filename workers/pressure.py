@@ -29,7 +29,7 @@ class Pressure:
 
     def extra_tokens(self, *, now: float) -> int:
         """Tokens to keep free per job beyond the model's own margin."""
-        return int(self._faded(now))
+        return int(self._faded(now)) if self._extra else 0
 
     def _faded(self, now: float) -> float:
         return float(self._extra * 0.5 ** ((now - self._at) / HALF_LIFE_SECONDS))

@@ -37,6 +37,7 @@ class EngineRoom:
         self._in_flight = gate.InFlight()
         self._pressure = Pressure()
         self._bounds = (_NO_LIMITS, Bounds())
+        self._capacity = (readiness.capacity, readiness.capacity)
         self._parked: list[asyncio.Future[None]] = []
 
     # What may be claimed
@@ -49,9 +50,12 @@ class EngineRoom:
     @property
     def capacity(self) -> gate.Capacity:
         """The engine's, with the margin as it is set and learned now."""
-        capacity, bounds = self._readiness.capacity, self.bounds
-        margin = capacity.margin_tokens if bounds.margin_tokens is None else bounds.margin_tokens
-        return replace(capacity, margin_tokens=margin + self._pressure.extra_tokens(now=time.monotonic()))
+        engine, bounds = self._readiness.capacity, self.bounds
+        margin = engine.margin_tokens if bounds.margin_tokens is None else bounds.margin_tokens
+        margin += self._pressure.extra_tokens(now=time.monotonic())
+        if engine is not self._capacity[0] or margin != self._capacity[1].margin_tokens:
+            self._capacity = (engine, replace(engine, margin_tokens=margin))  # asked at every turn of the hub
+        return self._capacity[1]
 
     @property
     def bounds(self) -> Bounds:
