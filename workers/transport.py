@@ -74,6 +74,7 @@ class Channel(stock.Channel):  # type: ignore[misc]
         """Whether the claim under way offers too little by now: should it come back empty, ask anew."""
         self._again_seconds: float | None = None
         """Something waits for time to pass: ask again after so long."""
+        self._timer: Any = None
         self.call_after: Callable[[float, Callable[[], None]], Any] = _never
         """The hub's timer, set by the worker's bootstep: a server ends a wait on its own tick only, 0.1 s."""
         self._paused_until = 0.0
@@ -140,8 +141,13 @@ class Channel(stock.Channel):  # type: ignore[misc]
         audible = [queue for queue in queues if queue not in self._offered.paused]
         if self._again_seconds is not None:
             seconds = min(seconds, self._again_seconds)
-            self.call_after(self._again_seconds, self.ask_again)
+            self._set_timer(self._again_seconds)
         self._send(Asked.BELL, "BLPOP", *broker.get_broker().bell_keys(audible or queues), seconds)
+
+    def _set_timer(self, seconds: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self.call_after(seconds, self.ask_again)
 
     def _offer(self) -> Offer:
         offer = self.terms.offer()
