@@ -6,7 +6,7 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -61,14 +61,14 @@ def registry(stack: Stack) -> dict[str, dict[str, Any]]:
     return {row["name"].partition("@")[0]: row for row in rows}
 
 
-def is_whole(stack: Stack) -> bool:
-    """Whether every part runs, and all workers are ready: a worker's row outlives it for a while."""
+def is_whole(stack: Stack, *, unheard: Collection[str] = ()) -> bool:
+    """Whether every part runs, and all workers but those `unheard` are ready: rows outlive workers a while."""
     try:
         pids = json.loads(stack.ready_file.read_text())["pids"]
         rows = registry(stack)
     except (httpx.HTTPError, OSError):
         return False
-    workers = [name for name in pids if name.startswith("worker")]
+    workers = [name for name in pids if name.startswith("worker") and name not in unheard]
     return all(map(_lives, pids.values())) and all(rows.get(w, {}).get("state") == "ready" for w in workers)
 
 

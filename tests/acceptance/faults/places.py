@@ -3,7 +3,7 @@
 import contextlib
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -42,10 +42,9 @@ class Place:
             return shim.children()[:1]
         return [psutil.Process(self.stack.pid(target))]
 
-    @property
-    def is_whole(self) -> bool:
-        """Whether every part runs, and both workers are ready."""
-        return (self.server is None or self.server.is_running) and fleet.is_whole(self.stack)
+    def is_whole(self, *, unheard: Collection[str] = ()) -> bool:
+        """Whether every part runs, and the workers but those `unheard` are ready."""
+        return (self.server is None or self.server.is_running) and fleet.is_whole(self.stack, unheard=unheard)
 
 
 @contextlib.contextmanager

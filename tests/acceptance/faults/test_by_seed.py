@@ -28,7 +28,7 @@ logger = logging.getLogger(__name__)
 
 FAULTS_A_STACK: Final = 10
 MEND_SECONDS: Final = 60.0
-QUIET_SECONDS: Final = 90.0
+QUIET_SECONDS: Final = 60.0
 
 
 def first_seed() -> int:
@@ -48,7 +48,10 @@ def seeds() -> list[int]:
 
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("seed", seeds())
-def test_all_that_was_accepted_ends_once_and_well_whatever_breaks(seed: int) -> None:
+def test_all_that_was_accepted_ends_once_and_well_whatever_breaks(
+    seed: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.WARNING, logger="httpx")  # a line for each question
     known = catalogue.faults(
         has_server=databases.name() == databases.POSTGRESQL,
         has_disk=disks.may_mount(),
@@ -80,15 +83,16 @@ def saying(seed: int, told: list[str], place: Place) -> Iterator[None]:
 
 def survive(place: Place, turn: Round, *, seed: int, seen: set[str]) -> list[dict[str, Any]]:
     """Break the stack under load, and find everything in order afterwards; returns the jobs."""
-    until(lambda: place.is_whole, seconds=MEND_SECONDS, what="the stack is whole")
-    model = fleet.model(place.stack)
-    load = Load(place.stack, model, seed)
+    until(place.is_whole, seconds=MEND_SECONDS, what="the stack is whole")
+    load = Load(place.stack, fleet.model(place.stack), seed)
     with contextlib.ExitStack() as lasting:
         load.start()
         try:
-            until(lambda: fleet.count(place.stack, "running") > 5, seconds=MEND_SECONDS, what="jobs run")
+            until(lambda: fleet.count(place.stack, "running") > 50, seconds=MEND_SECONDS, what="jobs run")
             go_wrong(place, turn, lasting)
-            until(lambda: place.is_whole, seconds=MEND_SECONDS, what=f"the stack has mended itself: {turn}")
+            until(
+                lambda: is_mended(place, turn), seconds=MEND_SECONDS, what=f"the stack has mended itself: {turn}"
+            )
             before = len(load.accepted)
             until(lambda: len(load.accepted) > before, seconds=MEND_SECONDS, what="it takes work again")
         finally:
@@ -108,6 +112,12 @@ def go_wrong(place: Place, turn: Round, lasting: contextlib.ExitStack) -> None:
             chosen = lasting if kind.outlasts_the_load else brief
             chosen.enter_context(kind.happen(place, fault.target))
         places.let_pass(turn.hold_seconds)
+
+
+def is_mended(place: Place, turn: Round) -> bool:
+    """Whether all is well again. What a worker with a wrong clock says of itself seems to be long ago."""
+    wrong = [fault.target for fault in turn.faults if catalogue.KINDS[fault.kind].outlasts_the_load]
+    return place.is_whole(unheard=wrong)
 
 
 def check_ends(jobs: list[dict[str, Any]], turn: Round) -> None:
