@@ -8,9 +8,10 @@ from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest
 
-from inference import selectors, snapshot
+from inference import holds, selectors, snapshot
 from inference.admin import backlog
 from inference.admin.backlog import WithBacklog
+from inference.admin.holds import ACTIONS, WithHolds, by
 from inference.admin.readonly import KeptName
 from inference.admin.warnings import WarnsAfterSave
 from inference.models import LengthClass, QueueLimit, ServedModel, Tier
@@ -136,7 +137,7 @@ class ServedModelAdmin(WithBacklog, WarnsAfterSave, KeptName, admin.ModelAdmin):
                 "description": "Take effect when an engine starts: restart the model's workers.",
                 "fields": (
                     *("max_model_len", "max_num_seqs", "max_num_batched_tokens", "dtype", "enforce_eager"),
-                    *("tensor_parallel_size", "cpu_kv_cache_gib", "engine_args"),
+                    *("tensor_parallel_size", "cpu_kv_cache_gib", "engine_args", "stall_seconds"),
                 ),
             },
         ),
@@ -203,10 +204,27 @@ class QueueLimitForm(forms.ModelForm):
 
 
 @admin.register(QueueLimit)
-class QueueLimitAdmin(WithBacklog, KeptName, admin.ModelAdmin):
+class QueueLimitAdmin(WithHolds, WithBacklog, KeptName, admin.ModelAdmin):
     """Limits of single queues."""
 
     form = QueueLimitForm
     queues_by = "queue"
-    list_display = ("queue", "max_jobs", "max_in_flight", "is_paused", "is_draining", *backlog.COLUMNS)
+    hold = staticmethod(holds.hold_queues)
+    hold_permission = "inference.change_queuelimit"
+    actions = ACTIONS
+    list_display = ("queue", "max_jobs", "max_in_flight", "is_paused", "is_draining", "held", *backlog.COLUMNS)
+    list_filter = ("is_paused", "is_draining")
     search_fields = ("queue",)
+    readonly_fields = ("held",)
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[QueueLimit]:
+        """Return a row for each queue: the first look at one makes it, with no limits."""
+        known = [QueueLimit(queue=queue) for queue in snapshot.limits().queues()]
+        QueueLimit.objects.bulk_create(known, ignore_conflicts=True)
+        return super().get_queryset(request)
+
+    def save_model(self, request: HttpRequest, obj: QueueLimit, form: Any, change: bool) -> None:  # noqa: FBT001
+        """Save; a pause or a drain ticked in the form is one as any other."""
+        if {"is_paused", "is_draining"} & set(form.changed_data):
+            holds.stamp(obj, was_held=bool(form.initial.get("is_paused")), by=by(request))
+        super().save_model(request, obj, form, change)

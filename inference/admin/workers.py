@@ -3,16 +3,34 @@
 from django.contrib import admin
 from django.utils import timezone
 
-from inference import fleet
+from inference import fleet, holds
+from inference.admin.holds import ACTIONS, WithHolds
 from inference.admin.readonly import ReadOnly
-from inference.models import Worker
+from inference.models import Worker, WorkerLimit
 from inference.templatetags import shown
 
 
+class HoldsWorkers(WithHolds, ReadOnly):
+    """Mixed into a ModelAdmin whose rows' keys are names of workers."""
+
+    hold = staticmethod(holds.hold_workers)
+    hold_permission = "inference.change_workerlimit"
+
+
+@admin.register(WorkerLimit)
+class WorkerLimitAdmin(HoldsWorkers, admin.ModelAdmin):
+    """What was said of workers, of those too that are gone."""
+
+    actions = ACTIONS
+    list_display = ("worker", "is_paused", "is_draining", "held")
+    search_fields = ("worker",)
+
+
 @admin.register(Worker)
-class WorkerAdmin(ReadOnly, admin.ModelAdmin):
+class WorkerAdmin(HoldsWorkers, admin.ModelAdmin):
     """The registry of workers."""
 
+    actions = ACTIONS
     list_display = ("name", "model", "engine", "device", "state", "is_heard", "slots_used", "kv_used", "heartbeat")
     list_filter = ("state", "model")
     search_fields = ("name", "host")

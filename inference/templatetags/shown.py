@@ -8,6 +8,8 @@ from typing import Final
 from django import template
 from django.utils import timezone
 
+from inference.models import Held
+
 register = template.Library()
 
 NONE: Final = "\N{EN DASH}"
@@ -29,6 +31,12 @@ def seconds(value: float | None, places: int = 1) -> str:
 def age(moment: datetime) -> str:
     """Return the time since then, in whole seconds: it is read while it grows."""
     return seconds(math.ceil(max(0.0, (timezone.now() - moment).total_seconds())), places=0)
+
+
+@register.filter
+def held(row: Held) -> str:
+    """Return who paused, drained or resumed it last, and how long ago; a dash if nobody did."""
+    return f"by {row.held_by}, {age(row.held_at)} ago" if row.held_at else NONE
 
 
 @register.filter

@@ -19,7 +19,7 @@ from inference.models import ApiKey, Job, LengthClass, QueueLimit, ServedModel, 
 from tests import factories
 
 MODELS = list(apps.get_app_config("inference").get_models())
-READ_ONLY = {"job", "jobevent", "worker"}
+READ_ONLY = {"job", "jobevent", "worker", "workerlimit"}
 
 
 @pytest.fixture

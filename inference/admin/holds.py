@@ -1,0 +1,62 @@
+"""Pause, drain and resume as actions on lists, with a line in each row's history."""
+
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+
+from django.contrib import admin, messages
+from django.db.models import Model, QuerySet
+from django.http import HttpRequest
+
+from inference.holds import Action
+from inference.models import Held
+from inference.templatetags import shown
+
+SAID: Final = {Action.PAUSE: "Paused.", Action.DRAIN: "Drains.", Action.RESUME: "Resumed."}
+"""In a row's history."""
+
+ACTIONS: Final = ("pause", "drain", "resume")
+
+
+def by(request: HttpRequest) -> str:
+    """Return who acts, as rows and logs have it."""
+    return f"user {request.user.get_username()}"
+
+
+class WithHolds:
+    """Mixed into a ModelAdmin whose rows' keys are names that can be held: `ACTIONS`, and the column `held`."""
+
+    hold: Callable[..., Iterable[Model]]
+    """`holds.hold_queues` or `holds.hold_workers`, as a static method."""
+    hold_permission: str
+
+    @admin.display(description="held or resumed")
+    def held(self, row: Held) -> str:
+        """Return who paused, drained or resumed it last, and how long ago."""
+        return shown.held(row)
+
+    def has_hold_permission(self, request: HttpRequest) -> bool:
+        """Whether the user may."""
+        return request.user.has_perm(self.hold_permission)
+
+    @admin.action(description="Pause: claim nothing", permissions=["hold"])
+    def pause(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
+        """Have nothing claimed."""
+        self._act(request, queryset, Action.PAUSE)
+
+    @admin.action(description="Drain: work off what is there, take no more", permissions=["hold"])
+    def drain(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
+        """Have nothing more taken."""
+        self._act(request, queryset, Action.DRAIN)
+
+    @admin.action(description="Resume", permissions=["hold"])
+    def resume(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
+        """End both."""
+        self._act(request, queryset, Action.RESUME)
+
+    def _act(self, request: HttpRequest, queryset: QuerySet[Any], action: Action) -> None:
+        rows = list(queryset)
+        self.hold(action, [row.pk for row in rows], by=by(request))
+        for row in rows:
+            self.log_change(request, row, SAID[action])  # type: ignore[attr-defined]  # ModelAdmin has it
+        told = f"{SAID[action]} {', '.join(str(row) for row in rows)}"
+        self.message_user(request, told, messages.SUCCESS)  # type: ignore[attr-defined]

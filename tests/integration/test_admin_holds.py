@@ -1,0 +1,96 @@
+"""Pause, drain and resume from the admin's lists."""
+
+from typing import Any
+
+import pytest
+from django.contrib.admin.models import LogEntry
+from django.contrib.auth.models import Permission, User
+from django.test import Client
+from django.urls import reverse
+
+from inference import fleet, holds, snapshot
+from inference.broker import Broker
+from inference.models import QueueLimit, Worker, WorkerLimit
+from tests import factories
+
+QUEUE = f"{factories.MODEL}.bulk.long"
+
+
+@pytest.fixture
+def page(sluice: Broker, monkeypatch: pytest.MonkeyPatch) -> Client:
+    """The site as a superuser sees it."""
+    plain = {
+        "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
+        "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"},
+    }
+    monkeypatch.setattr("django.conf.settings.STORAGES", plain)
+    client = Client()
+    client.force_login(User.objects.create_superuser("ann"))
+    return client
+
+
+def act(page: Client, model: str, action: str, *keys: str) -> str:
+    data = {"action": action, "_selected_action": list(keys)}
+    return page.post(reverse(f"admin:inference_{model}_changelist"), data, follow=True).content.decode()
+
+
+def test_every_queue_is_in_the_list_and_can_be_paused_there(page: Client) -> None:
+    shown = page.get(reverse("admin:inference_queuelimit_changelist")).content.decode()
+    assert shown.count("action-select") >= len(snapshot.limits().queues()) == 9
+    assert f"Paused. {QUEUE}" in act(page, "queuelimit", "pause", QUEUE)
+    row = QueueLimit.objects.get(queue=QUEUE)
+    assert (row.is_paused, row.held_by) == (True, "user ann")
+    assert LogEntry.objects.get(object_id=QUEUE).change_message == "Paused."
+
+
+def test_a_resume_ends_a_pause(page: Client) -> None:
+    holds.hold_queues(holds.Action.PAUSE, [QUEUE], by="command")
+    act(page, "queuelimit", "resume", QUEUE)
+    assert not QueueLimit.objects.get(queue=QUEUE).is_paused
+
+
+def test_a_worker_is_drained_from_the_registry_and_resumed_when_it_is_gone(page: Client) -> None:
+    fleet.report(factories.make_report(name="worker-1"))
+    act(page, "worker", "drain", "worker-1")
+    assert WorkerLimit.objects.get(worker="worker-1").is_draining
+    Worker.objects.all().delete()
+    act(page, "workerlimit", "resume", "worker-1")
+    assert not WorkerLimit.objects.get(worker="worker-1").is_held
+    assert {entry.change_message for entry in LogEntry.objects.filter(object_id="worker-1")} == {
+        "Drains.",
+        "Resumed.",
+    }
+
+
+def form(**changes: Any) -> dict[str, Any]:
+    return {"max_jobs": "", "max_in_flight": "", **changes}
+
+
+def test_a_pause_ticked_in_the_form_is_one_as_any_other(page: Client) -> None:
+    QueueLimit.objects.create(queue=QUEUE)
+    change = reverse("admin:inference_queuelimit_change", args=[QUEUE])
+    page.post(change, form(is_paused="on"))
+    row = QueueLimit.objects.get(queue=QUEUE)
+    assert (row.is_paused, row.held_by, row.resumed_at) == (True, "user ann", None)
+    page.post(change, form())
+    row.refresh_from_db()
+    assert row.resumed_at is not None
+    assert not row.is_paused
+
+
+def test_another_edit_is_no_hold(page: Client) -> None:
+    QueueLimit.objects.create(queue=QUEUE)
+    page.post(reverse("admin:inference_queuelimit_change", args=[QUEUE]), form(max_jobs="7"))
+    row = QueueLimit.objects.get(queue=QUEUE)
+    assert (row.max_jobs, row.held_at) == (7, None)
+
+
+def test_one_who_may_only_look_cannot_pause(page: Client) -> None:
+    viewer = User.objects.create_user("viewer", is_staff=True)
+    viewer.user_permissions.add(*Permission.objects.filter(codename__in=["view_queuelimit", "view_worker"]))
+    page.force_login(viewer)
+    fleet.report(factories.make_report(name="worker-1"))
+    act(page, "queuelimit", "pause", QUEUE)
+    act(page, "worker", "pause", "worker-1")
+    assert not QueueLimit.objects.filter(is_paused=True).exists()
+    assert not WorkerLimit.objects.exists()
