@@ -1,5 +1,6 @@
 """B7: what one worker gets through when the engine costs nothing, against stock Celery's."""
 
+import json
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -88,7 +89,15 @@ def _stock() -> float:
                 done=lambda: results.dbsize() == JOBS and not _length(queue) and not queue.hlen("unacked"),
                 log=where / "worker.log",
             )
+            _check_all_succeeded(results)
     return JOBS / seconds
+
+
+def _check_all_succeeded(results: redis.Redis) -> None:
+    """Raise RuntimeError unless each task left the answer: one that the worker refuses leaves a result, too."""
+    stored = [json.loads(value) for value in results.mget(results.keys("celery-task-meta-*")) if value]
+    if (succeeded := sum(result["status"] == "SUCCESS" for result in stored)) != JOBS:
+        raise RuntimeError(f"{succeeded} of {JOBS} stock tasks succeeded")
 
 
 def _seconds(*, begun: Callable[[], bool], done: Callable[[], bool], log: Path) -> float:

@@ -98,7 +98,7 @@ def notes(sizes: Sizes) -> tuple[str, ...]:
     """Return what a reader must know."""
     return (
         f"Simulated engine with {SLOTS} slots, {SIM}: a step takes 40 ms.",
-        f"{sizes.backlog:,} bulk jobs of {BULK_PROMPT_TOKENS} tokens in and {BULK_OUTPUT_TOKENS} out queued before.",
+        f"{sizes.backlog:,} bulk jobs of {BULK_PROMPT_TOKENS} tokens in, {BULK_OUTPUT_TOKENS} out queued before.",
         f"{CALLS_PER_SECOND:g} realtime streams/s, {REALTIME_TOKENS} tokens in and out, for {sizes.seconds:g} s.",
         "Direct: the same calls to the engine's socket, with as many bulk calls under way as ours had.",
         "Alone: the same calls through the stack without bulk, on a worker with `--serve '*.realtime.*'`.",

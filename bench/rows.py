@@ -4,7 +4,7 @@
 - `update TABLE FILTER FIELDS`: set fields of rows, as `update Tier '{"name": "bulk"}' '{"weight": 2}'`
 - `keys TENANTS`: make tenants, as `{"ann": 3}` with their weights, and print a key for each
 - `queue JOBS TENANTS`: queue jobs of 64 prompt tokens, of so many tenants in turn, as submissions do
-- `replay FILE`: queue a job at each moment that the file names, all of one tier and estimate: first come, first served
+- `replay FILE`: queue a job at each moment that the file names, all of one tier and one estimate
 - `count`: print how many jobs succeeded
 - `jobs`: print every job, see `FIELDS`
 - `events`: print every step of every job: job, kind, time, worker

@@ -1,8 +1,8 @@
 """The baseline: stock Celery on its own Redis transport with results in Redis. Knows nothing of ours.
 
 - `python -m bench.stock_app queue COUNT`: queue so many tasks that do nothing
-- `python -m bench.stock_app replay FILE`: queue a call to the engine at each moment that the file names, and print when
-  each was sent, begun and ended
+- `python -m bench.stock_app replay FILE`: queue a call to the engine at each moment that the file names, and
+  print when each was sent, begun and ended
 """
 
 import functools
@@ -22,13 +22,14 @@ from bench.null_engine import ANSWER
 app = Celery("stock", broker=os.environ.get("STOCK_BROKER"), backend=os.environ.get("STOCK_RESULTS"))
 
 
-@app.task
+# Named: `python -m` would queue them under another name than the worker knows.
+@app.task(name="bench.generate")
 def generate(_request: dict[str, Any]) -> dict[str, Any]:
     """Answer at once, as the engine that does nothing."""
     return ANSWER
 
 
-@app.task
+@app.task(name="bench.ask")
 def ask(request: dict[str, Any]) -> dict[str, Any]:
     """Ask the engine and return its answer, with when it was asked and answered."""
     began = time.time()
