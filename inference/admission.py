@@ -12,6 +12,8 @@ from inference.limits import ModelLimits
 
 MAX_RETRY_AFTER_SECONDS: Final = 120
 """Beyond this no promise: clients would not wait."""
+DRAINING_RETRY_SECONDS: Final = 30.0
+"""When to ask a draining queue again: no promise either."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,6 +29,8 @@ class Offer:
     """What each of them asks for."""
     cap: int
     """Most jobs that may wait in the queue."""
+    is_draining: bool = False
+    """It takes no more."""
 
 
 def admit(offer: Offer) -> Learned:
@@ -35,6 +39,8 @@ def admit(offer: Offer) -> Learned:
     Raises errors.Rejected; without Redis errors.Unavailable. What was reserved is published or withdrawn, else it
     lapses after a minute.
     """
+    if offer.is_draining:
+        raise draining(offer.queue)
     try:
         answer = broker.get_broker().admit(offer.queue, offer.job_ids, cap=offer.cap, owner=offer.owner)
     except broker.BrokerAway as error:
@@ -42,6 +48,12 @@ def admit(offer: Offer) -> Learned:
     if refusal := decide(offer, answer):
         raise refusal
     return answer.learned
+
+
+def draining(queue: str) -> errors.Unavailable:
+    """Return the refusal of a queue that an operator drains; nobody knows for how long."""
+    message = f"queue {queue} is draining: it takes no more jobs until an operator resumes it"
+    return errors.Unavailable(message, code="queue_draining", retry_after_seconds=DRAINING_RETRY_SECONDS)
 
 
 def decide(offer: Offer, answer: broker.Admission) -> errors.Rejected | None:

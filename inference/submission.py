@@ -134,6 +134,7 @@ def _offers(prepared: Sequence[Prepared], limits: Limits) -> list[admission.Offe
             model=items[0].model,
             demands=[item.demand for item in items],
             cap=limits.queue_cap(queue),
+            is_draining=limits.of_queue(queue).is_draining,
         )
         for queue, items in queues.items()
     ]
@@ -149,6 +150,7 @@ def _offer_of(job: Job, limits: Limits) -> admission.Offer:
         model=limits.models[job.model_id],
         demands=[Demand(job.prompt_tokens, job.expected_tokens)],
         cap=limits.queue_cap(job.queue),
+        is_draining=limits.of_queue(job.queue).is_draining,
     )
 
 

@@ -10,7 +10,7 @@ import pytest
 from django.db import OperationalError, connection
 
 from inference import broker as broker_module
-from inference import control, errors, lifecycle, snapshot, submission
+from inference import control, errors, holds, lifecycle, snapshot, submission
 from inference.broker import Broker
 from inference.models import Job, JobEvent, QueueLimit, ServedModel, Tier
 from inference.states import Endpoint, JobStatus
@@ -178,6 +178,30 @@ def test_a_cap_that_an_admin_raises_holds_at_once(sluice: Broker) -> None:
     snapshot.forget()
 
     assert submit().status == "queued"
+
+
+def test_a_draining_queue_takes_no_more_and_says_until_when(sluice: Broker) -> None:
+    waits = submit()
+    holds.hold_queues(holds.Action.DRAIN, [QUEUE], by="ann")
+    with pytest.raises(errors.Unavailable) as refused:
+        submit()
+    assert (refused.value.code, refused.value.retry_after_seconds) == ("queue_draining", 30.0)
+    assert f"queue {QUEUE} is draining" in refused.value.message
+    assert sluice.held([waits.id]) == {waits.id}
+    assert Job.objects.count() == 1
+
+
+def test_a_paused_queue_takes_jobs(sluice: Broker) -> None:
+    holds.hold_queues(holds.Action.PAUSE, [QUEUE], by="ann")
+    assert sluice.held([submit().id])
+
+
+def test_a_draining_queue_takes_no_job_back_by_hand(sluice: Broker) -> None:
+    job = submit()
+    submission.cancel(caller=None, job_id=job.id)
+    holds.hold_queues(holds.Action.DRAIN, [QUEUE], by="ann")
+    with pytest.raises(errors.Unavailable, match="draining"):
+        submission.retry(caller=None, job_id=job.id)
 
 
 def test_many_are_accepted_together(sluice: Broker) -> None:
