@@ -215,6 +215,7 @@ class WorkerSerializer(serializers.Serializer[Any]):
     model = serializers.CharField()
     engine = serializers.CharField()
     device = serializers.CharField()
+    serve = serializers.ListField(child=serializers.CharField(), help_text="Patterns of the queues it serves.")
     state = serializers.CharField()
     state_detail = serializers.CharField()
     slots = serializers.IntegerField()
