@@ -83,6 +83,8 @@ class ModelLimits:
     """Most running jobs over all workers (fails closed: they wait); None is unbounded."""
     reserve_share: float = 0.05
     """Of a worker's slots and KV tokens, for tiers that use the reserve."""
+    stall_seconds: float = 60.0
+    """An engine of ours that makes no progress for so long at what it has to do is killed and started again."""
     estimates_tokens: bool = False
     """Its files are not here, so prompt tokens are guessed from bytes (see `inference.tokens`)."""
 

@@ -154,6 +154,12 @@ class ServedModel(models.Model):
         validators=[list_of_strings],
         help_text='More vLLM arguments, as ["--seed", "0"]. Needs an engine restart.',
     )
+    stall_seconds = models.FloatField(
+        default=60,
+        validators=[MinValueValidator(1)],
+        help_text="An engine without progress for so long, and for four times what its largest step should take, "
+        "while requests run, is restarted; not an external one. Needs an engine restart.",
+    )
     kv_margin_tokens = models.PositiveIntegerField(default=16, help_text="KV room kept free per job.")
     default_output_tokens = models.PositiveIntegerField(
         default=256, help_text="Output expected of a job without max_tokens."

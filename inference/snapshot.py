@@ -144,5 +144,6 @@ def _model(row: models.ServedModel) -> ModelLimits:
         warmup_answer=row.warmup_answer,
         max_in_flight=row.max_in_flight,
         reserve_share=row.reserve_share,
+        stall_seconds=row.stall_seconds,
         estimates_tokens=row.estimates_tokens,
     )

@@ -12,8 +12,17 @@ from pathlib import Path
 from typing import IO, Final
 
 from workers import process_tree, warm_up
-from workers.engine import EngineCall, EngineFault, EngineGauges, EngineGone, EngineRefused, EngineSpec
+from workers.engine import (
+    EngineCall,
+    EngineDown,
+    EngineFault,
+    EngineGauges,
+    EngineGone,
+    EngineRefused,
+    EngineSpec,
+)
 from workers.engine_client import EngineClient
+from workers.progress import Progress
 
 logger = logging.getLogger(__name__)
 
@@ -24,6 +33,8 @@ _WITHHELD: Final = frozenset(
 """Of the worker's environment; an engine has no business with them."""
 _HEALTH_SECONDS: Final = 0.1
 _LOCK_SECONDS: Final = 0.05
+_LOOK_SECONDS: Final = 5.0
+"""Between two looks at an engine's progress, or a quarter of what it may be silent for."""
 _LOG_BYTES: Final = 10 * 1024 * 1024
 """A log that is longer when an engine starts is kept as `.1`, and a new one begun."""
 
@@ -48,6 +59,9 @@ class ChildEngine:
         self._client: EngineClient | None = None
         self._watch: asyncio.Task[None] | None = None
         self._status: int | None = None
+        self._look_seconds = min(_LOOK_SECONDS, spec.model.stall_seconds / 4)
+        self._progress = self._begin_progress()
+        self._overseer: asyncio.Task[None] | None = None
 
     # Life
 
@@ -61,11 +75,17 @@ class ChildEngine:
                 await asyncio.wait_for(self.exited.wait(), _HEALTH_SECONDS)
             if self.exited.is_set():
                 raise EngineGone(f"the engine exited with status {self._status} while it loaded{self._see_log()}")
+        self._progress = self._begin_progress()
+        self._overseer = asyncio.create_task(self._oversee(self._client))
 
     async def stop(self) -> None:
         """See `Engine.stop`."""
         self._let_go()
         await self.exited.wait()
+        if self._overseer:
+            self._overseer.cancel()
+            await asyncio.gather(self._overseer, return_exceptions=True)
+            self._overseer = None
         if self._client:
             await self._client.close()
             self._client = None
@@ -108,6 +128,19 @@ class ChildEngine:
         logger.info("engine gone", extra={"action": "engine_gone", "pid": process.pid, "status": self._status})
         self.exited.set()
 
+    async def _oversee(self, client: EngineClient) -> None:
+        """Kill the engine if it hangs: then it falls as by a crash, and all that follows from one follows."""
+        while not self.exited.is_set():
+            await asyncio.sleep(self._look_seconds)
+            said = await _gauges_or_none(client)
+            if self._progress.hangs(said, now=asyncio.get_running_loop().time()):
+                logger.error("the engine hangs: it is killed", extra={"action": "engine_hung"})
+                self._let_go()
+                return
+
+    def _begin_progress(self) -> Progress:
+        return Progress(self._spec.model, look_seconds=self._look_seconds)
+
     def _let_go(self) -> None:
         """Close the pipe: the shim then kills the engine."""
         if self._hold is not None:
@@ -134,11 +167,20 @@ class ChildEngine:
 
     async def generate(self, call: EngineCall) -> bytes:
         """See `Engine.generate`."""
-        return await self._connected().generate(call)
+        client, progress = self._connected(), self._progress
+        with progress.call(call.body):
+            reply = await client.generate(call)
+            progress.hear()
+            return reply
 
-    def stream(self, call: EngineCall) -> AsyncGenerator[bytes, None]:
+    async def stream(self, call: EngineCall) -> AsyncGenerator[bytes, None]:
         """See `Engine.stream`."""
-        return self._connected().stream(call)
+        client, progress = self._connected(), self._progress
+        with progress.call(call.body):
+            async with contextlib.aclosing(client.stream(call)) as pieces:
+                async for piece in pieces:
+                    progress.hear()
+                    yield piece
 
     async def gauges(self) -> EngineGauges:
         """See `Engine.gauges`."""
@@ -148,15 +190,23 @@ class ChildEngine:
         """See `Engine.warm_up`."""
         model = self._spec.model
         try:
-            reply = await self.generate(warm_up.question(model))
+            # Overseen by its own time limit: a first answer may have to wait until all is compiled.
+            reply = await self._connected().generate(warm_up.question(model))
         except EngineRefused as error:
             raise EngineFault(f"warm-up: {error}: {error.body!r}") from error
         warm_up.check(model, reply)
 
     def _connected(self) -> EngineClient:
         if self._client is None or self.exited.is_set():
-            raise EngineGone("the engine is not running")
+            raise EngineDown("the engine is not running")
         return self._client
+
+
+async def _gauges_or_none(client: EngineClient) -> EngineGauges | None:
+    try:
+        return await client.gauges()
+    except EngineGone:
+        return None
 
 
 async def _lock(path: Path) -> IO[bytes]:

@@ -17,11 +17,12 @@ class EngineGone(Exception):
     """The engine is dead or the connection to it broke: nobody's fault, the job may run again elsewhere."""
 
 
-class EngineAway(EngineGone):
-    """An engine that is not ours cannot be reached, or lets nobody in: all there is to do is to wait for it.
+class EngineDown(EngineGone):
+    """No engine was there to take the job in hand: it did not begin."""
 
-    The job in hand, if any, did not begin.
-    """
+
+class EngineAway(EngineDown):
+    """An engine that is not ours cannot be reached, or lets nobody in: all there is to do is to wait for it."""
 
 
 @dataclass(eq=False)
@@ -98,6 +99,8 @@ class EngineGauges:
     """0 to 1."""
     preemptions: int
     """Since the engine's start."""
+    computed_tokens: int = 0
+    """Of prompts and outputs, since the engine's start."""
 
 
 class Engine(Protocol):
@@ -109,7 +112,8 @@ class Engine(Protocol):
     exited: asyncio.Event
     """Set when the engine and all it started is gone, whether it fell or was stopped; cleared by `start`.
 
-    Of an external engine: when it was found not to answer any more, or was left.
+    Of an external engine: when it was found not to answer any more, or was left. One of ours that hangs (healthy,
+    and without progress at what it has to do: `workers.progress`) is killed, and so falls too.
     """
 
     async def start(self) -> None:

@@ -9,7 +9,7 @@ from typing import Final, Self
 import aiohttp
 
 from workers import metrics
-from workers.engine import EngineCall, EngineFault, EngineGauges, EngineGone, EngineRefused
+from workers.engine import EngineCall, EngineDown, EngineFault, EngineGauges, EngineGone, EngineRefused
 
 # A generation may rightly be silent for minutes, and its run timeout is the job's: none here but for connecting.
 GENERATION: Final = aiohttp.ClientTimeout(total=None, sock_connect=5)
@@ -96,7 +96,8 @@ class EngineClient:
         return {"Content-Type": "application/json", **ours}
 
     def _lost(self, error: Exception) -> EngineGone:
-        return EngineGone(f"connection to the engine lost: {type(error).__name__}")
+        kind = EngineDown if isinstance(error, aiohttp.ClientConnectorError) else EngineGone
+        return kind(f"connection to the engine lost: {type(error).__name__}")
 
     async def _raise_for(self, answer: aiohttp.ClientResponse) -> None:
         body = await answer.read()

@@ -25,7 +25,7 @@ from inference.limits import Limits
 from inference.states import FailureReason, JobStatus, ReleaseReason
 from workers import answers, gate, outcomes, sse
 from workers.bridge import Bridge
-from workers.engine import Engine, EngineAway, EngineCall, EngineFault, EngineGone, EngineRefused
+from workers.engine import Engine, EngineCall, EngineDown, EngineFault, EngineGone, EngineRefused
 from workers.meter import Meter
 from workers.observer import Observer
 from workers.outcomes import Cancelled, Completed, Failed, Interrupted, Outcome
@@ -187,6 +187,8 @@ class Execution:
             return Failed(FailureReason.ENGINE_ERROR, "The worker met an error.")
 
     async def _ask(self, work: lifecycle.Work, priority: int) -> Completed:
+        if not self._around.readiness.has_engine:  # it fell while this waited for its turn: not under this job
+            raise EngineDown("the engine fell before the job began")
         request_id = str(self._token.job_id)
         self._meter.start()
         if not work.streamed:
@@ -277,4 +279,4 @@ class Execution:
 
 def _release_reason(error: EngineGone) -> ReleaseReason:
     """Return why the job goes back; one that did not begin had no part in it, and is not counted as there."""
-    return ReleaseReason.ENGINE_UNREACHABLE if isinstance(error, EngineAway) else ReleaseReason.ENGINE_CRASH
+    return ReleaseReason.ENGINE_UNREACHABLE if isinstance(error, EngineDown) else ReleaseReason.ENGINE_CRASH

@@ -14,6 +14,8 @@ _WANTED = (
     "vllm:kv_cache_usage_perc",
     "vllm:num_preemptions_total",
     "vllm:cache_config_info",
+    "vllm:prompt_tokens_total",
+    "vllm:generation_tokens_total",
 )
 
 
@@ -32,6 +34,7 @@ def parse(page: str) -> EngineGauges:
         kv_capacity_tokens=int(sum(samples["cache_config_info"])),
         kv_used_share=sum(usage) / len(usage) if usage else 0.0,
         preemptions=int(sum(samples["num_preemptions_total"])),
+        computed_tokens=int(sum(samples["prompt_tokens_total"] + samples["generation_tokens_total"])),
     )
 
 

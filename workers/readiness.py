@@ -44,6 +44,11 @@ class Readiness:
         # A drain comes from another thread, perhaps just when the loop opens the gate: so its mark counts too.
         return self.condition.state is WorkerState.READY and not self._is_draining
 
+    @property
+    def has_engine(self) -> bool:
+        """Whether the engine is not known or suspected to be down: a job that was claimed may be handed to it."""
+        return self.condition.state in {WorkerState.READY, WorkerState.DRAINING}
+
     async def run(self) -> None:
         """Keep an engine running until a drain or a cancel; returns in state `failed` if it cannot be loaded."""
         failures = aways = 0

@@ -22,7 +22,10 @@ from tests import engines as builders
 from workers import bundled_model, engines
 from workers.engine import Engine, EngineGone, EngineRefused, EngineSpec
 from workers.external_engine import ExternalEngine
+from workers.progress import Progress
 
+HANGS = "Hang, please."
+"""What stops the simulated engine."""
 LONG = 4_000
 """Tokens of an answer that no engine finishes while a test looks."""
 
@@ -58,7 +61,7 @@ async def children(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Ca
 
 
 def _make_child(kind: EngineKind, folder: Path) -> Child:
-    spec = builders.make_spec(folder, kind=kind)
+    spec = builders.make_spec(folder, kind=kind, env={"SLUICE_SIM_ARGS": f"--hang-on='{HANGS}'"})
     if kind is EngineKind.VLLM:
         assert bundled_model.is_ready(spec.models_dir / bundled_model.NAME), "run `manage.py fetch_model` first"
     return engines.create(spec), spec
@@ -290,6 +293,35 @@ async def test_no_request_is_blamed_when_any_process_of_the_engine_dies(child: C
             await task
     await asyncio.wait_for(engine.exited.wait(), builders.DEADLINE_SECONDS)
     await builders.until_gone(*family)
+
+
+async def test_a_healthy_engine_that_makes_no_progress_falls_and_nothing_of_it_stays(
+    child: Child, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine, socket_path = child[0], child[1].socket_path
+    family = builders.processes_of(socket_path)
+    running = asyncio.create_task(engine.generate(builders.make_chat_call(max_tokens=LONG, ignore_eos=True)))
+    await builders.until_gauges(engine, lambda gauges: gauges.computed_tokens > 0 and gauges.running == 1)
+    monkeypatch.setattr(Progress, "patience_seconds", 1.0)
+    monkeypatch.setattr(engine, "_look_seconds", 0.2)
+
+    hung = await _hang(engine, family)
+
+    with pytest.raises(EngineGone):
+        await running
+    if hung:
+        with pytest.raises(EngineGone):
+            await hung
+    await asyncio.wait_for(engine.exited.wait(), builders.DEADLINE_SECONDS)
+    await builders.until_gone(*family)
+
+
+async def _hang(engine: Engine, family: dict[int, str]) -> "asyncio.Task[bytes] | None":
+    """Stop what computes; the server before it goes on to answer."""
+    if core := [pid for pid, command in family.items() if "EngineCore" in command]:
+        os.kill(core[0], signal.SIGSTOP)
+        return None
+    return asyncio.create_task(engine.generate(builders.make_chat_call(HANGS)))
 
 
 def _server(family: dict[int, str]) -> int:

@@ -35,6 +35,10 @@ class SimConfig:
     """A prompt that contains the question is answered with this."""
     refuses: str = ""
     """Fields of a body, with commas, that it does not know and answers with a 400, as stricter engines do."""
+    crash_on: str = ""
+    """A prompt that contains this ends the process at once, as a request that kills its engine does."""
+    hang_on: str = ""
+    """A prompt that contains this stops all computing, while `/health` and `/metrics` are still answered."""
     key: str = field(default="", repr=False)
 
     def __post_init__(self) -> None:

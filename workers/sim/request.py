@@ -1,5 +1,6 @@
 """Check a request as vLLM does, as far as the simulation goes. Pure."""
 
+import enum
 import json
 from dataclasses import dataclass
 from typing import Any, Final
@@ -29,6 +30,13 @@ class Refused(Exception):
         return json.dumps({"error": error}).encode()
 
 
+class Fault(enum.Enum):
+    """What a prompt can be told to do to the engine, to see what becomes of it and of its neighbours."""
+
+    CRASH = enum.auto()
+    HANG = enum.auto()
+
+
 @dataclass(frozen=True, slots=True)
 class SimRequest:
     """A request that can run."""
@@ -42,6 +50,8 @@ class SimRequest:
     priority: int
     stream: bool
     include_usage: bool
+    fault: Fault | None = None
+    """What it does to the engine."""
 
 
 def parse(config: SimConfig, body: bytes, *, is_chat: bool) -> SimRequest:
@@ -64,7 +74,14 @@ def parse(config: SimConfig, body: bytes, *, is_chat: bool) -> SimRequest:
         priority=_whole(fields, "priority") or 0,
         stream=bool(fields.get("stream")),
         include_usage=bool((fields.get("stream_options") or {}).get("include_usage")),
+        fault=_fault(config, prompt),
     )
+
+
+def _fault(config: SimConfig, prompt: str) -> Fault | None:
+    if config.crash_on and config.crash_on in prompt:
+        return Fault.CRASH
+    return Fault.HANG if config.hang_on and config.hang_on in prompt else None
 
 
 def _fields(body: bytes) -> dict[str, Any]:

@@ -57,6 +57,8 @@ class Scheduler:
     def __init__(self, config: SimConfig) -> None:
         self.running: list[Sequence] = []
         self.preemptions = 0
+        self.prompt_tokens = self.output_tokens = 0
+        """Computed so far."""
         self.total_blocks = config.kv_tokens // BLOCK_TOKENS
         self.free_blocks = self.total_blocks
         self._config = config
@@ -102,7 +104,9 @@ class Scheduler:
             if not sequence.blocks:  # removed while the step ran
                 continue
             sequence.computed += tokens
+            self.prompt_tokens += tokens if not sequence.produced else 0
             if not sequence.missing:
+                self.output_tokens += 1
                 sequence.produced += 1
                 gained.append(sequence)
                 if sequence.is_done:

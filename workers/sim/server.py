@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import os
 import secrets
 import time
 from collections.abc import Awaitable, Callable, Iterator
@@ -14,6 +15,8 @@ from workers.sim.config import Address, SimConfig
 from workers.sim.scheduler import Scheduler, Sequence, Step
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+_CRASH_STATUS = 139
+"""As a shell tells of a process that a segmentation fault ended."""
 _MAX_BODY_BYTES = 64 * 1024 * 1024
 
 
@@ -25,6 +28,8 @@ class Clock:
         self._loop = asyncio.get_running_loop()
         self._due = 0.0
         self._is_running = False
+        self.is_hung = False
+        """Begins no step any more."""
         self._listeners: dict[Sequence, tuple[asyncio.Event, bool]] = {}
         self._waiting: dict[Sequence, float] = {}
         """Not begun, and since when."""
@@ -51,7 +56,7 @@ class Clock:
                 self._scheduler.remove(sequence)
 
     def _begin(self) -> None:
-        step = self._scheduler.plan()
+        step = None if self.is_hung else self._scheduler.plan()
         self._is_running = step is not None
         if step:
             self._note_begun(step)
@@ -129,11 +134,18 @@ class Server:
         name = request.headers.get("X-Request-Id", "sim")
         writer = wire.Writer(asked, model=self._config.model, request_id=name, now=int(time.time()))
         sequence = Sequence(asked.prompt_tokens, len(asked.reply), asked.priority)
+        self._suffer(asked.fault)
         with self._clock.running(sequence, every_token=asked.stream) as progress:
             if asked.stream:
                 return await _stream(request, writer, sequence, progress)
             await progress.wait()
             return web.Response(body=writer.whole(), content_type="application/json")
+
+    def _suffer(self, fault: requests.Fault | None) -> None:
+        """Let the request do to the engine what it was told to."""
+        if fault is requests.Fault.CRASH:
+            os._exit(_CRASH_STATUS)
+        self._clock.is_hung |= fault is requests.Fault.HANG
 
 
 async def _stream(
