@@ -184,10 +184,11 @@ def _withdraw(offers: Sequence[admission.Offer]) -> None:
 
 
 def _tell_cancelled(applied: lifecycle.Applied) -> None:
+    is_held = applied.claim_id is not None
     try:
-        broker.get_broker().cancel(applied.job_id)
+        is_held |= broker.get_broker().cancel(applied.job_id) == "leased"  # claimed, and not begun or parked
     except broker.BrokerAway as error:
         extra = {"action": "cancel_not_told", "job_id": applied.job_id}
         logger.warning("Cancel not told to the broker, the reconciler will: %s", error, extra=extra)
-    if applied.claim_id is not None:
+    if is_held:
         control.abort(applied.job_id, applied.claim_id)

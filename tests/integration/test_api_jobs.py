@@ -164,6 +164,7 @@ def test_the_workers_show_their_state(api: Api) -> None:
     [worker] = api.get("/api/v1/workers/").json()
     assert (worker["name"], worker["state"], worker["slots"], worker["in_flight"]) == ("worker-1", "ready", 32, 3)
     assert (worker["model"], worker["device"], worker["engine"]) == (factories.MODEL, "cpu", "sim")
+    assert worker["serve"] == ["*"]
     assert 2 <= worker["heartbeat_age_seconds"] < 10
 
 

@@ -11,7 +11,7 @@ from django.db import OperationalError, connection
 
 from inference import broker as broker_module
 from inference import control, errors, holds, lifecycle, snapshot, submission
-from inference.broker import Broker
+from inference.broker import Broker, ClaimRequest, Credit
 from inference.models import Job, JobEvent, QueueLimit, ServedModel, Tier
 from inference.states import Endpoint, JobStatus
 from tests import factories, tokenizers_for_tests
@@ -329,6 +329,14 @@ def test_a_cancelled_waiting_job_leaves_its_queue(sluice: Broker, aborted: list[
 
     assert cancelled.status == "cancelled"
     assert (waiting(sluice), aborted) == (0, [])
+
+
+def test_a_cancelled_job_that_a_worker_has_parked_is_aborted_there(sluice: Broker, aborted: list[object]) -> None:
+    job = submit()
+    sluice.claim(ClaimRequest((QUEUE,), credit=Credit(1, 10_000), limit=1, worker="worker-1", lease_seconds=20))
+    submission.cancel(caller=factories.make_caller(), job_id=job.id)
+
+    assert aborted == [(job.id, None)]
 
 
 def test_a_cancelled_running_job_is_aborted_under_its_claim(sluice: Broker, aborted: list[object]) -> None:
