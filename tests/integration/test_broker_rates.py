@@ -51,6 +51,14 @@ def test_of_two_that_learn_at_once_one_is_lost_and_nothing_else(broker: Broker) 
     assert admit(broker) == Learned(Output(10.0, 1), SPEED)
 
 
+def test_many_keys_are_learned_of_at_once(broker: Broker) -> None:
+    kinds = [LengthOf(f"key=sk-{number}", LENGTH) for number in range(250)]
+    before = broker.lessons(MODEL, kinds)
+    outputs = {kind: Output(float(number), 1) for number, kind in enumerate(kinds, start=1)}
+    assert broker.learn(before, replace(before, outputs=outputs)) == 250
+    assert broker.lessons(MODEL, kinds).outputs == outputs
+
+
 def test_what_nobody_learns_any_more_is_forgotten(broker: Broker) -> None:
     teach(broker, Output(10.0, 1))
     names = list(broker.client.scan_iter(match=f"{broker.prefix}*"))
