@@ -13,8 +13,6 @@ from typing import Final
 
 from inference.guards import NO_ROOM, Credit, Room
 
-RESERVE_FROM_SEQUENCES: Final = 8
-"""A smaller engine has nothing to spare."""
 NONE: Final = Credit(0, 0)
 
 
@@ -53,13 +51,6 @@ class Load:
         """Return what some tiers hold together, without what is parked."""
         held = [self.tiers.get(tier, NO_ROOM) for tier in tiers]
         return Room(sum(room.sequences for room in held), sum(room.kv_tokens for room in held))
-
-
-def reserve(capacity: Capacity, share: float) -> Room:
-    """Return what an engine keeps for tiers with `uses_reserve`: at least a slot, unless it is small."""
-    if share <= 0 or capacity.sequences < RESERVE_FROM_SEQUENCES:
-        return NO_ROOM
-    return Room(max(1, int(capacity.sequences * share)), int(capacity.kv_tokens * share))
 
 
 def credit(

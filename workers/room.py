@@ -7,9 +7,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
-from inference import routing
+from inference import guards, routing
 from inference.broker.types import Claimed, Token
-from inference.guards import NO_ROOM, Credit, Load, TierTerms
+from inference.guards import NO_ROOM, Credit, Load, Room, TierTerms
 from inference.limits import Limits, TierLimits
 from workers import gate
 from workers.bounds import Bounds
@@ -94,12 +94,14 @@ class EngineRoom:
         return bool(offered.caps) or gate.is_hungry(offered.credit, shares, self.capacity)
 
     def _credit(self, capacity: gate.Capacity, load: gate.Load) -> Credit:
-        bounds = self.bounds
+        bounds, kept = self.bounds, NO_ROOM
+        if bounds.reserve_tiers:
+            kept = guards.reserve(Room(capacity.sequences, capacity.kv_tokens), bounds.reserve_share)
         return gate.credit(
             capacity,
             load,
             is_open=self.is_open and not self._quarantine.is_wanted,
-            reserve=gate.reserve(capacity, bounds.reserve_share) if bounds.reserve_tiers else NO_ROOM,
+            reserve=kept,
             reserve_tiers=bounds.reserve_tiers,
         )
 

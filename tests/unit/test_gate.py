@@ -3,6 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from inference import guards
 from inference.guards import NO_ROOM, Credit, Room
 from workers import gate
 
@@ -40,16 +41,16 @@ def test_a_busy_engine_offers_no_more_than_it_has() -> None:
 
 
 def test_an_engine_of_eight_slots_reserves_one_and_the_share_of_its_cache() -> None:
-    assert gate.reserve(CAPACITY, 0.05) == Room(1, 50)
+    assert guards.reserve(Room(8, 1000), 0.05) == Room(1, 50)
 
 
 def test_a_large_engine_reserves_its_share_of_slots() -> None:
-    assert gate.reserve(gate.Capacity(64, 32_000, 0, 400), 0.05) == Room(3, 1600)
+    assert guards.reserve(Room(64, 32_000), 0.05) == Room(3, 1600)
 
 
 def test_a_small_engine_reserves_nothing_and_nor_does_one_that_is_told_so() -> None:
-    assert gate.reserve(gate.Capacity(7, 1000, 0, 400), 0.05) == NO_ROOM
-    assert gate.reserve(CAPACITY, 0) == NO_ROOM
+    assert guards.reserve(Room(7, 1000), 0.05) == NO_ROOM
+    assert guards.reserve(Room(8, 1000), 0) == NO_ROOM
 
 
 def test_the_reserve_is_the_last_part_of_what_is_free() -> None:
