@@ -72,10 +72,10 @@ class ModelLimits:
     kv_margin_tokens: int
     """Room kept free per job above its expected tokens."""
     default_output_tokens: int
-    """Output expected of a job that names no `max_tokens`."""
+    """Output expected while nothing is known of what the key's jobs bring."""
     prefill_tokens_per_second: float
     decode_tokens_per_second: float
-    """Of one sequence. Both are the fixed rates of the service estimate."""
+    """Of one sequence. Estimates go by both until enough calls were measured."""
     warmup_prompt: str
     warmup_answer: str
     """The greedy answer to the warm-up prompt must contain this; empty accepts any answer."""

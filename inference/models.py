@@ -162,17 +162,17 @@ class ServedModel(models.Model):
     )
     kv_margin_tokens = models.PositiveIntegerField(default=16, help_text="KV room kept free per job.")
     default_output_tokens = models.PositiveIntegerField(
-        default=256, help_text="Output expected of a job without max_tokens."
+        default=256, help_text="Output expected of the first jobs of a key, until it is known what they bring."
     )
     prefill_tokens_per_second = models.FloatField(
         default=4000,
         validators=[MinValueValidator(0.001)],
-        help_text="Of the prompt, for estimates.",
+        help_text="Of the prompt, for estimates until enough calls were measured.",
     )
     decode_tokens_per_second = models.FloatField(
         default=25,
         validators=[MinValueValidator(0.001)],
-        help_text="Of one sequence's output, for estimates.",
+        help_text="Of one sequence's output, likewise.",
     )
     max_in_flight = models.PositiveIntegerField(
         null=True, blank=True, help_text="Most jobs that may run at once over all workers; empty for no bound."

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass, field
 from typing import Any, Final, NamedTuple
 
-from inference.broker import base, keys
+from inference.broker import base, keys, scripts
 from inference.estimates import Learned, Output, Speed
 
 KEPT_SECONDS: Final = 7 * 24 * 3600
@@ -50,7 +50,9 @@ class EstimateVerbs(base.Verbs):
 
     def learn(self, before: Lessons, after: Lessons) -> int:
         """Write what is new in `after`, where it still is as in `before`. Says how many states were written."""
-        new = [(name, before.raw.get(name, b""), state) for name, state in _states(after).items()]
+        new: list[tuple[scripts.Argument, ...]] = [
+            (name, before.raw.get(name, b""), state) for name, state in _states(after).items()
+        ]
         chunks = (new[i : i + STATES_PER_SCRIPT] for i in range(0, len(new), STATES_PER_SCRIPT))
         return sum(self._call("learn", KEPT_SECONDS * 1000, *itertools.chain(*chunk)) for chunk in chunks)
 
