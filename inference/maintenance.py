@@ -65,12 +65,22 @@ def prune_workers(now: datetime) -> int:
 
 def settle(applied: Sequence[lifecycle.Applied], tokens: Sequence[broker.Token]) -> None:
     """Tell the broker what became of the claims that were taken from their holders."""
-    ours = broker.get_broker()
     for answer, token in zip(applied, tokens, strict=True):
-        if answer.status is JobStatus.QUEUED:  # one that had not begun (nothing moved) has nothing to wait for
-            ours.release(token, backoff=retries.FAULT_BACKOFF if answer.moved else None)
-        else:  # it ended, or runs under another claim: this lease is a leftover
-            ours.ack(token, status=str(answer.status or JobStatus.CANCELLED))
+        try:
+            _settle(answer, token)
+        except Exception as error:
+            if broker.may_heal(error):
+                raise
+            # This very entry breaks the script, now and at the next run: it must not keep the others from theirs.
+            extra = {"action": "settle_failed", "job_id": token.job_id, "claim_id": token.claim_id}
+            logger.exception("A lease that ran out could not be settled", extra=extra)
+
+
+def _settle(answer: lifecycle.Applied, token: broker.Token) -> None:
+    if answer.status is JobStatus.QUEUED:  # one that had not begun (nothing moved) has nothing to wait for
+        broker.get_broker().release(token, backoff=retries.FAULT_BACKOFF if answer.moved else None)
+    else:  # it ended, or runs under another claim: this lease is a leftover
+        broker.get_broker().ack(token, status=str(answer.status or JobStatus.CANCELLED))
 
 
 @contextmanager

@@ -23,6 +23,8 @@ logger = logging.getLogger(__name__)
 
 BACKOFF_SECONDS: Final = (0.05, 2.0)
 """First and longest wait between two tries."""
+MAX_TRIES: Final = 5
+"""Of what no time will heal: a script that breaks on this very entry, or a bug."""
 MAX_ACKS: Final = 64
 """In one call: a long script holds every other client of Redis up."""
 TASK_DONE: Final = JobStatus.SUCCEEDED
@@ -109,11 +111,14 @@ class Settler:
         return [batch[0].verb()] if batch[0].verb else self._connect().ack_many(acks)
 
     def _insist(self, batch: list[_Asked]) -> list[bool]:
-        wait_seconds = BACKOFF_SECONDS[0]
+        wait_seconds, hopeless = BACKOFF_SECONDS[0], 0
         while True:
             try:
                 return self._settle(batch)
             except Exception as error:  # a bug included: it must not end the thread, and is in the log every time
+                hopeless = 0 if broker.may_heal(error) else hopeless + 1
+                if hopeless == MAX_TRIES:
+                    return self._give_up(batch, error)
                 logger.warning(
                     "a claim could not be settled, trying again: %r",
                     error,
@@ -121,6 +126,18 @@ class Settler:
                 )
                 time.sleep(wait_seconds)
                 wait_seconds = min(2 * wait_seconds, BACKOFF_SECONDS[1])
+
+    def _give_up(self, batch: list[_Asked], error: Exception) -> list[bool]:
+        """Try the others of the batch alone; leave a single claim to its lease, after which its row decides."""
+        if len(batch) > 1:
+            return [was_ours for asked in batch for was_ours in self._insist([asked])]
+        token = batch[0].token
+        extra = {
+            "action": "settle_given_up",
+            **({"job_id": token.job_id, "claim_id": token.claim_id} if token else {}),
+        }
+        logger.error("a claim cannot be settled and is left to its lease: %r", error, extra=extra)
+        return [False]
 
 
 SETTLER: Final = Settler()

@@ -13,6 +13,7 @@ from redis.exceptions import RedisError as BrokerAway
 
 from inference.broker.claims import Request as ClaimRequest
 from inference.broker.client import AsyncBroker, Broker
+from inference.broker.healing import may_heal
 from inference.broker.places import JobPlace, QueuePlace
 from inference.broker.rates import LengthOf, Lessons
 from inference.broker.types import (
@@ -61,6 +62,7 @@ __all__ = [
     "Told",
     "connect",
     "get_broker",
+    "may_heal",
     "new_async_broker",
 ]
 

@@ -20,6 +20,7 @@ from inference.states import ReleaseReason
 from tests import factories
 from tests.waiting import until
 from workers import leases as leases_module
+from workers import settlement
 from workers.drain import Drain
 from workers.held import HELD, Held
 from workers.leases import Keeper
@@ -202,6 +203,25 @@ def test_acknowledgements_that_wait_go_together_and_each_learns_its_own_fate(
     assert [future.result(timeout=5) for future in (first, *others, released)] == [True, False, True, True]
     assert sum(calls) == 3
     assert len(calls) <= 2
+
+
+def test_what_cannot_be_settled_is_left_to_its_lease_loudly_and_keeps_nothing_else_up(
+    keeper: Keeper, sluice: Broker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(settlement, "BACKOFF_SECONDS", (0.001, 0.001))
+    broken, ours = running(sluice), running(sluice)
+    key = sluice.prefix.encode() + b"e:" + broken.token.job_id.bytes
+    sluice.client.rename(key, b"aside")
+    sluice.client.set(key, "not a hash: the script breaks on it")
+    settler = Settler(connect=lambda: sluice)
+    futures = [settler.ack(claimed.token, status="succeeded") for claimed in (broken, ours)]
+
+    assert [future.result(timeout=5) for future in futures] == [False, True]
+    until(lambda: not HELD.tokens())
+    [said] = [record for record in caplog.records if getattr(record, "action", "") == "settle_given_up"]
+    assert (said.levelname, vars(said)["job_id"]) == ("ERROR", broken.token.job_id)
+    sluice.client.rename(b"aside", key)
+    assert leases(sluice) == 1, "the row decides when it runs out"
 
 
 class Enough(BaseException):

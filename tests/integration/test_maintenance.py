@@ -2,8 +2,10 @@
 
 import json
 from datetime import timedelta
+from typing import Any
 
 import pytest
+import redis
 from django.utils import timezone
 
 from inference import broker as broker_module
@@ -240,6 +242,25 @@ def test_a_due_celery_task_goes_back_to_its_queue(short_lease: Broker) -> None:
 
     assert reaped() == 1
     assert claim(short_lease, "control")
+
+
+def test_one_lease_that_breaks_the_script_does_not_keep_the_others_from_their_rescue(
+    short_lease: Broker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    broken, other = factories.make_job(), factories.make_job()
+    tokens = [run_under_a_dying_worker(short_lease, job) for job in (broken, other)]
+    until(lambda: len(short_lease.due(lease_seconds=LEASE_SECONDS)) == 2)
+    release = Broker.release
+
+    def breaks(self: Broker, token: Token, **options: Any) -> bool:
+        if token == tokens[0]:
+            raise redis.ResponseError("user_script:7: attempt to index a nil value")
+        return release(self, token, **options)
+
+    monkeypatch.setattr(Broker, "release", breaks)
+    assert maintenance.reap() == 2
+    assert (short_lease.stats([other.queue])[0].jobs, short_lease.stats([other.queue])[0].leases) == (1, 1)
+    assert [r.job_id for r in caplog.records if getattr(r, "action", "") == "settle_failed"] == [broken.id]
 
 
 def test_a_celery_task_that_kills_its_worker_each_time_is_dropped_loudly(
