@@ -2,10 +2,13 @@
 
 import os
 import socket
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
+from django.conf import settings
+
+from inference.broker import ClaimRequest
 from inference.guards import NO_LOAD, Cap, Credit, Load, TierTerms
 
 MAX_PULL: Final = 64
@@ -24,6 +27,20 @@ class Offer:
     """Queues that nothing is taken of."""
     caps: tuple[Cap, ...] = ()
     load: Load = NO_LOAD
+
+    def request(self, queues: Sequence[str], *, worker: str) -> ClaimRequest:
+        """Return the claim that says it."""
+        return ClaimRequest(
+            queues=tuple(queues),
+            credit=self.credit,
+            limit=MAX_PULL,
+            worker=worker,
+            lease_seconds=settings.LEASE_SECONDS,
+            tiers=self.tiers,
+            paused=self.paused,
+            caps=self.caps,
+            load=self.load,
+        )
 
 
 class Terms(Protocol):

@@ -7,6 +7,7 @@ leases that outlive the connection, so that a reconnect neither requeues, loses 
 Every Celery process loads this module, web and Flower too, to publish: it must stay light.
 """
 
+import contextlib
 import enum
 import logging
 import time
@@ -17,9 +18,9 @@ from queue import Empty
 from typing import Any, Final
 
 import uuid_utils.compat
-from django.conf import settings
 from kombu.transport import redis as kombu_redis
 from kombu.utils import json
+from redis.exceptions import ConnectionError as ConnectionLost
 from redis.exceptions import NoScriptError, RedisError, ResponseError
 
 from inference import broker, routing
@@ -39,6 +40,8 @@ stock: Any = kombu_redis
 NO_CREDIT: Final = Credit(0, 0)
 MIN_WAIT_SECONDS: Final = 0.001
 """To Redis a wait of 0 has no end."""
+CLOSE_SECONDS: Final = 2.0
+"""How long a channel that closes waits for a reply that may carry claims."""
 PAUSE_SECONDS: Final = 1.0
 """After an error reply (memory full, a replica) the next claim waits this long."""
 REPLY_EXCHANGE: Final = "reply."
@@ -51,6 +54,7 @@ class Asked(enum.Enum):
     NOTHING = enum.auto()
     CLAIM = enum.auto()
     BELL = enum.auto()
+    """And behind it a claim, which the server takes as soon as the bell rings: no round trip lies between."""
 
 
 class Channel(stock.Channel):  # type: ignore[misc]
@@ -98,7 +102,7 @@ class Channel(stock.Channel):  # type: ignore[misc]
     @property
     def is_claiming(self) -> bool:
         """Whether claims may be under way. Any thread may ask."""
-        return self._asked is Asked.CLAIM
+        return self._asked is not Asked.NOTHING
 
     def credit_changed(self) -> None:
         """On the hub's thread: credit grew or is gone. Ask again where that makes a difference."""
@@ -110,7 +114,7 @@ class Channel(stock.Channel):  # type: ignore[misc]
 
     def ask_again(self) -> None:
         """On the hub's thread: leave the bell, since a claim may find more now."""
-        self._is_outdated = self._asked is Asked.CLAIM
+        self._is_outdated = self._asked is not Asked.NOTHING
         if self._asked is not Asked.BELL or self._client_id is None:
             return
         try:
@@ -133,16 +137,21 @@ class Channel(stock.Channel):  # type: ignore[misc]
         elif self._is_drained:
             self._wait_for_the_bell(queues, timeout or self.brpop_timeout)
         else:
-            self._offered, self._is_outdated = self._offer(), False
-            self._send(Asked.CLAIM, *broker.get_broker().claim_command(self._request(queues)))
+            self._send(Asked.CLAIM, self._claim(queues))
+
+    def _claim(self, queues: list[str]) -> tuple[Any, ...]:
+        self._offered, self._is_outdated = self._offer(), False
+        return broker.get_broker().claim_command(self._offered.request(queues, worker=self.terms.worker))
 
     def _wait_for_the_bell(self, queues: list[str], seconds: float) -> None:
         self._learn_client_id()
+        claim = self._claim(queues)
         audible = [queue for queue in queues if queue not in self._offered.paused]
         if self._again_seconds is not None:
             seconds = min(seconds, self._again_seconds)
             self._set_timer(self._again_seconds)
-        self._send(Asked.BELL, "BLPOP", *broker.get_broker().bell_keys(audible or queues), seconds)
+        bell = ("BLPOP", *broker.get_broker().bell_keys(audible or queues), seconds)
+        self._send(Asked.BELL, bell, claim)
 
     def _set_timer(self, seconds: float) -> None:
         if self._timer is not None:
@@ -153,22 +162,9 @@ class Channel(stock.Channel):  # type: ignore[misc]
         offer = self.terms.offer()
         return offer if offer.credit.kv_tokens > 0 else replace(offer, credit=NO_CREDIT)
 
-    def _request(self, queues: list[str]) -> broker.ClaimRequest:
-        return broker.ClaimRequest(
-            queues=tuple(queues),
-            credit=self._offered.credit,
-            limit=MAX_PULL,
-            worker=self.terms.worker,
-            lease_seconds=settings.LEASE_SECONDS,
-            tiers=self._offered.tiers,
-            paused=self._offered.paused,
-            caps=self._offered.caps,
-            load=self._offered.load,
-        )
-
-    def _send(self, asked: Asked, *command: Any) -> None:
+    def _send(self, asked: Asked, *commands: tuple[Any, ...]) -> None:
         connection = self.client.connection
-        connection.send_command(*command)
+        connection.send_packed_command(connection.pack_commands(commands))
         self._asked, self._in_poll, self._brpop_sent_at = asked, connection, time.monotonic()
 
     def _learn_client_id(self) -> None:
@@ -193,7 +189,10 @@ class Channel(stock.Channel):  # type: ignore[misc]
         asked, self._asked = self._asked, Asked.NOTHING
         connection = self.client.connection
         try:
-            reply = self.client.parse_response(connection, "EVALSHA" if asked is Asked.CLAIM else "BLPOP")
+            if asked is Asked.BELL:
+                with contextlib.suppress(ResponseError):  # the claim behind it is refused likewise
+                    self.client.parse_response(connection, "BLPOP")
+            reply = self.client.parse_response(connection, "EVALSHA")
         except NoScriptError:
             broker.get_broker().load_claim()
             return Claims([])
@@ -205,8 +204,8 @@ class Channel(stock.Channel):  # type: ignore[misc]
             raise
         finally:
             self._in_poll = None
-        claims = broker.Broker.parse_claim(reply) if asked is Asked.CLAIM else Claims([])
-        self._is_drained = asked is Asked.CLAIM and not claims.jobs and not self._is_outdated
+        claims = broker.Broker.parse_claim(reply)
+        self._is_drained = not claims.jobs and not self._is_outdated
         self._again_seconds = None if claims.again_ms is None else max(MIN_WAIT_SECONDS, claims.again_ms / 1000)
         return claims
 
@@ -231,15 +230,21 @@ class Channel(stock.Channel):  # type: ignore[misc]
 
     def close(self) -> None:
         """Close; claims whose reply was still to come go back to their queues."""
-        if self._in_poll and self._asked is Asked.CLAIM:
+        if self._in_poll and self._asked is not Asked.NOTHING:
+            self.ask_again()
             try:
-                for claimed in self._read_reply().jobs:
+                for claimed in self._read_last().jobs:
                     SETTLER.release(claimed.token, event=False)
             except self.connection_errors:
                 logger.warning("claims were lost: their leases run out", extra={"action": "claims_lost"})
-        elif self._asked is Asked.BELL:
-            self._asked, self._in_poll = Asked.NOTHING, None
         super().close()
+
+    def _read_last(self) -> Claims:
+        """Read the reply that is under way. Raises ConnectionError of redis-py if it does not come."""
+        if not self.client.connection.can_read(timeout=CLOSE_SECONDS):
+            self._asked, self._in_poll = Asked.NOTHING, None
+            raise ConnectionLost("no reply from Redis")
+        return self._read_reply()
 
     # Publishing and looking
 
@@ -267,13 +272,7 @@ class Channel(stock.Channel):  # type: ignore[misc]
         return dropped
 
     def _claim_tasks(self, queue: str) -> list[Claimed]:
-        request = broker.ClaimRequest(
-            queues=(queue,),
-            credit=Credit(MAX_PULL, UNBOUNDED),
-            limit=MAX_PULL,
-            worker=self.terms.worker,
-            lease_seconds=settings.LEASE_SECONDS,
-        )
+        request = Offer(Credit(MAX_PULL, UNBOUNDED)).request([queue], worker=self.terms.worker)
         return broker.get_broker().claim(request).jobs
 
 

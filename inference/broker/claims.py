@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
-import uuid_utils.compat
+import uuid_utils
 
 from inference import routing
 from inference.broker import scripts
@@ -64,7 +64,7 @@ def arguments(request: Request) -> list[scripts.Argument]:
         request.credit.margin_tokens,
         request.worker,
         max(1, round(request.lease_seconds * 1000)),
-        b"".join(uuid_utils.compat.uuid7().bytes for _ in range(most)),
+        b"".join(uuid_utils.uuid7().bytes for _ in range(most)),
         served.model,
         len(served.lengths),
         len(served.plain),

@@ -248,6 +248,39 @@ def test_claims_whose_reply_nobody_read_go_back_when_the_channel_closes(ours: Br
     assert counts(ours, QUEUE) == (3, 0)
 
 
+def test_the_bell_brings_the_claim_with_it(ours: Broker, connect: Connect) -> None:
+    inbox = Inbox(connect(), QUEUE)
+    Room(inbox, 8)
+    inbox.channel.brpop_timeout = NO_POLL_SECONDS
+    inbox.hear()
+    publish_jobs(ours, 1)
+    until(lambda: counts(ours, QUEUE) == (0, 1), what="the job is claimed, though nobody turns the consumer")
+    assert len(inbox.hear()) == 1
+
+
+def test_what_came_with_the_bell_unread_goes_back_when_the_channel_closes(ours: Broker, connect: Connect) -> None:
+    connection = connect()
+    inbox = Inbox(connection, QUEUE)
+    Room(inbox, 8)
+    inbox.hear()
+    publish_jobs(ours, 1)
+    until(lambda: counts(ours, QUEUE) == (0, 1))
+    connection.release()
+    settled()
+    assert counts(ours, QUEUE) == (1, 0)
+
+
+def test_a_channel_that_closes_does_not_wait_for_the_bell(ours: Broker, connect: Connect) -> None:
+    connection = connect()
+    inbox = Inbox(connection, QUEUE)
+    Room(inbox, 8)
+    inbox.channel.brpop_timeout = NO_POLL_SECONDS
+    inbox.hear()
+    connection.release()
+    publish_jobs(ours, 1)
+    assert counts(ours, QUEUE) == (1, 0), "nobody claims behind a bell that was left"
+
+
 def test_a_server_that_forgot_the_scripts_is_taught_again(
     ours: Broker, connect: Connect, redis_client: redis.Redis
 ) -> None:
