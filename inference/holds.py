@@ -4,7 +4,7 @@ import fnmatch
 import logging
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
-from typing import TypeVar
+from typing import NoReturn, TypeVar
 
 from django.db import transaction
 from django.utils import timezone
@@ -39,8 +39,19 @@ def match_workers(pattern: str) -> list[str]:
 
     There are those in the registry, and those that are held: one that is gone can be resumed before it comes back.
     """
-    names = {*Worker.objects.values_list("name", flat=True), *WorkerLimit.objects.values_list("worker", flat=True)}
-    return _match("worker", pattern, sorted(names))
+    return _match("worker", pattern, _workers())
+
+
+def queue_named(name: str) -> str:
+    """Return the name if there is such a queue. Raises errors.NotFound, naming those there are."""
+    names = snapshot.limits().queues()
+    return name if name in names else _none("queue", name, names)
+
+
+def worker_named(name: str) -> str:
+    """Return the name if there is such a worker, or a hold on it. Raises errors.NotFound."""
+    names = _workers()
+    return name if name in names else _none("worker", name, names)
 
 
 def hold_queues(action: Action, queues: Iterable[str], *, by: str) -> list[QueueLimit]:
@@ -81,10 +92,17 @@ def _hold(row: Holdable, action: Action, by: str) -> Holdable:
 
 def _match(what: str, pattern: str, names: Sequence[str]) -> list[str]:
     found = [name for name in names if _is_meant(name, pattern)]
-    if not found:
-        known = ", ".join(names) or "none"
-        raise errors.NotFound(f"no {what} {fields.show(pattern)}; there are: {known}", code=f"{what}_not_found")
-    return found
+    return found or _none(what, pattern, names)
+
+
+def _workers() -> list[str]:
+    held = WorkerLimit.objects.values_list("worker", flat=True)
+    return sorted({*Worker.objects.values_list("name", flat=True), *held})
+
+
+def _none(what: str, asked: str, names: Sequence[str]) -> NoReturn:
+    known = ", ".join(names) or "none"
+    raise errors.NotFound(f"no {what} {fields.show(asked)}; there are: {known}", code=f"{what}_not_found")
 
 
 def _is_meant(name: str, pattern: str) -> bool:

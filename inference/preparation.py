@@ -25,6 +25,8 @@ class Caller:
     tiers: frozenset[str] | None = None
     """Tiers the key may use; None is all."""
     tenant_weight: float = 1.0
+    is_operator: bool = False
+    """The key may pause, resume and drain queues and workers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -106,7 +106,13 @@ def _look_up(key: str) -> Caller:
 
 def _caller(row: ApiKey) -> Caller:
     tiers = frozenset(tier.name for tier in row.tiers.all())
-    return Caller(tenant=row.tenant_id, api_key_id=row.pk, tiers=tiers or None, tenant_weight=row.tenant.weight)
+    return Caller(
+        tenant=row.tenant_id,
+        api_key_id=row.pk,
+        tiers=tiers or None,
+        tenant_weight=row.tenant.weight,
+        is_operator=row.is_operator,
+    )
 
 
 def _digest(key: str) -> bytes:

@@ -13,10 +13,11 @@ from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 from rest_framework.request import Request
 
-from inference import fields
+from inference import fields, selectors
 from inference.models import Job, JobEvent, ServedModel, Tier
 from inference.selectors import WorkerRow
 from inference.states import Endpoint, JobStatus
+from inference.waiting import Reason
 
 MAX_PAGE: Final = 500
 """Most jobs on one page of a list."""
@@ -144,6 +145,37 @@ class JobDetailSerializer(JobSerializer):
         return orjson.Fragment(job.result) if job.result else None
 
 
+class JobWaitingSerializer(serializers.Serializer[Any]):
+    """What holds a queued job now."""
+
+    reason = serializers.ChoiceField(choices=[reason.value for reason in Reason])
+    detail = serializers.CharField(help_text="The same in words, with numbers.")
+    position = serializers.IntegerField(
+        allow_null=True,
+        help_text="1 is next. Exact among your jobs, estimated across tenants and tiers; null if in no queue.",
+    )
+    expected_start = serializers.DateTimeField(
+        allow_null=True, help_text="At the rate at which jobs ended lately; null where nobody can tell."
+    )
+
+
+class JobLookSerializer(JobDetailSerializer):
+    """The same, and while it is queued why it waits."""
+
+    waiting = serializers.SerializerMethodField()
+
+    class Meta:
+        model = Job
+        fields = (*JobDetailSerializer.Meta.fields, "waiting")
+        read_only_fields = fields
+
+    @extend_schema_field(JobWaitingSerializer(allow_null=True))
+    def get_waiting(self, job: Job) -> Any:
+        """Return what holds the job; None if it is not queued, or Redis is away."""
+        held = self.context["waiting"].get(job.pk)
+        return JobWaitingSerializer(held).data if held else None
+
+
 class JobFilterSerializer(serializers.Serializer[Any]):
     """What a list of jobs can be narrowed by."""
 
@@ -193,9 +225,27 @@ class QueueSerializer(serializers.Serializer[Any]):
     length = serializers.CharField()
     jobs = serializers.IntegerField(help_text="Admitted, not started.")
     tokens = serializers.IntegerField(help_text="Prompt and expected output tokens of those jobs.")
-    backlog_seconds = serializers.FloatField(help_text="Age of the oldest of them.")
+    backlog_seconds = serializers.FloatField(help_text="Age of the oldest of them; 0 for a paused queue.")
     leases = serializers.IntegerField(help_text="Jobs held by workers.")
     cap = serializers.IntegerField(help_text="Most jobs that may wait.")
+    is_paused = serializers.BooleanField(help_text="Nothing is claimed.")
+    is_draining = serializers.BooleanField(help_text="No more jobs are taken.")
+    waiting_reason = serializers.CharField(help_text="What holds its first job now; empty if none waits.")
+    waiting_detail = serializers.CharField(help_text="The same in words.")
+    expected_wait_seconds = serializers.FloatField(
+        allow_null=True,
+        help_text="Of a job that came now, behind all of its tier; null if nobody can tell.",
+    )
+
+
+class HoldSerializer(serializers.Serializer[Any]):
+    """A queue or a worker after a pause, a drain or a resume."""
+
+    name = serializers.CharField(source="pk")
+    is_paused = serializers.BooleanField()
+    is_draining = serializers.BooleanField()
+    held_by = serializers.CharField(help_text="Who did the last of these.")
+    held_at = serializers.DateTimeField(allow_null=True)
 
 
 class RatesSerializer(serializers.Serializer[Any]):
@@ -241,3 +291,9 @@ class WorkerSerializer(serializers.Serializer[Any]):
 def job(row: Job, request: HttpRequest | Request) -> dict[str, Any]:
     """Return a job as JSON values, its result included."""
     return dict(JobDetailSerializer(row, context={"request": request}).data)
+
+
+def look(row: Job, request: HttpRequest | Request) -> dict[str, Any]:
+    """Return the same and, if it is queued, why it waits: two more trips to Redis."""
+    context = {"request": request, "waiting": selectors.waiting_of([row])}
+    return dict(JobLookSerializer(row, context=context).data)

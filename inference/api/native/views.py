@@ -86,10 +86,10 @@ class Jobs(GenericAPIView[Job]):
 class JobDetail(APIView):
     """One of the caller's jobs."""
 
-    @extend_schema(operation_id="jobs_get", responses=serializers.JobDetailSerializer)
+    @extend_schema(operation_id="jobs_get", responses=serializers.JobLookSerializer)
     def get(self, request: Request, job_id: uuid.UUID) -> Response:
-        """Return the job, with its result once it succeeded."""
-        return Response(serializers.job(selectors.job_for(_caller(request).tenant, job_id), request))
+        """Return the job, with its result once it succeeded, and while it is queued with why it waits."""
+        return Response(serializers.look(selectors.job_for(_caller(request).tenant, job_id), request))
 
 
 class JobCancel(APIView):
@@ -115,7 +115,7 @@ class Queues(APIView):
 
     @extend_schema(operation_id="queues_list", responses=serializers.QueueSerializer(many=True))
     def get(self, request: Request) -> Response:  # noqa: ARG002 - DRF's signature
-        """List every queue with its backlog: jobs, tokens, and the age of the oldest in seconds."""
+        """List every queue with its backlog in jobs, tokens and seconds, and with what holds its first job."""
         return Response(serializers.QueueSerializer(selectors.queue_rows(), many=True).data)
 
 
