@@ -33,6 +33,13 @@ def test_a_key_can_be_bound_to_tiers(db: None) -> None:
     assert [tier.name for tier in ApiKey.objects.get().tiers.all()] == ["bulk"]
 
 
+@pytest.mark.parametrize(("more", "is_operator"), [((), False), (("--operator",), True)])
+def test_a_key_is_an_operators_only_if_that_is_said(db: None, more: tuple[str, ...], is_operator: bool) -> None:
+    create_key("--tenant", "default", "--name", "ops", *more)
+
+    assert ApiKey.objects.get().is_operator is is_operator
+
+
 def test_a_database_without_tables_is_told_with_the_remedy(tmp_path: Path) -> None:
     env = {**os.environ, "DATABASE_URL": f"sqlite:///{tmp_path}/empty.sqlite3"}
     for words in (

@@ -20,6 +20,9 @@ class Command(BaseCommand):
         parser.add_argument(
             "--tier", action="append", default=[], help="A tier it may use; repeatable. None is all."
         )
+        parser.add_argument(
+            "--operator", action="store_true", help="It may pause, resume and drain queues and workers."
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:  # noqa: ARG002 - Django's signature
         """Make the key. Raises CommandError for a tenant or tier that does not exist, or without a database."""
@@ -30,7 +33,9 @@ class Command(BaseCommand):
 def _new_key(options: dict[str, Any]) -> str:
     _check("tenant", {options["tenant"]}, set(Tenant.objects.values_list("name", flat=True)))
     _check("tier", set(options["tier"]), set(Tier.objects.values_list("name", flat=True)))
-    row, key = ApiKey.objects.create_key(name=options["name"], tenant_id=options["tenant"])
+    row, key = ApiKey.objects.create_key(
+        name=options["name"], tenant_id=options["tenant"], is_operator=options["operator"]
+    )
     row.tiers.set(options["tier"])  # type: ignore[attr-defined]
     return str(key)
 
