@@ -93,7 +93,7 @@ def _busy_seconds(running: stack.Stack, work: Sequence[Arrival]) -> float:
 
 def _notes(sizes: Sizes, arrivals: Sequence[Arrival]) -> tuple[str, ...]:
     return (
-        f"Azure trace, 300 s from 600 s on: {len(arrivals)} requests in {arrivals[-1].at:.0f} s, load {LOAD}.",
+        f"First 300 s of the Azure trace: {len(arrivals)} requests in {arrivals[-1].at:.0f} s, load {LOAD}.",
         f"Simulated engine with {ENGINE.slots} slots, {SIM}: {SPEED} times one of 25 tokens/s a sequence.",
         "Tiers dealt by a seeded hash: 20 % realtime, 60 % standard, 20 % bulk; online are the first two.",
         f"No call is streamed; max_tokens is the trace's output; ours are of {replays.TENANTS} tenants.",

@@ -1,6 +1,7 @@
 """B14: how long an engine goes on with what nobody wants any more."""
 
 import asyncio
+import importlib.util
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
@@ -12,6 +13,7 @@ from bench.row import Measured, Row, Say
 from workers import metrics
 
 ROUNDS: Final = 20
+VLLM_ROUNDS: Final = 5
 SIM: Final = "--decode-tps 20 --kv-tokens 65536"
 OUTPUT_TOKENS: Final = 2_000
 """A hundred seconds of work, were it not ended."""
@@ -59,23 +61,35 @@ class Client:
 def measure(say: Say) -> Measured:
     """End calls in each way and watch the engine's own gauge."""
     with stack.running("sim", sim=SIM) as running:
-        seconds = asyncio.run(_all_ways(running.api, running.engine, say))
+        seconds = asyncio.run(_all_ways(running.api, running.engine, ROUNDS, say))
     figures = {f"{way}_p50_s": statistics.median(taken) for way, taken in seconds.items()}
-    return Measured({"longest_s": max(max(taken) for taken in seconds.values()), **figures}, _NOTES)
+    longest = max(max(taken) for taken in seconds.values())
+    return Measured({"longest_s": longest, **figures, **_on_vllm(say)}, _NOTES)
+
+
+def _on_vllm(say: Say) -> dict[str, float]:
+    """Measure on the real engine, which is reported only: it competes with the stack for the same cores."""
+    if importlib.util.find_spec("vllm") is None:
+        return {}
+    say("the same on vLLM, which takes a minute to load")
+    with stack.running("vllm") as running:
+        seconds = asyncio.run(_all_ways(running.api, running.engine, VLLM_ROUNDS, say))
+    return {f"vllm_{way}_longest_s": max(taken) for way, taken in seconds.items()}
 
 
 _NOTES: Final = (
     f"{ROUNDS} calls in each way, one at a time, on the simulated engine with {SIM}.",
+    f"On vLLM, where it is installed: {VLLM_ROUNDS} calls in each way; engine, stack and client share the cores.",
     "From the disconnect, or from the call that cancels, until the engine's own gauge says that it runs nothing.",
 )
 
 
-async def _all_ways(api: load.Target, engine: load.Target, say: Say) -> dict[str, list[float]]:
+async def _all_ways(api: load.Target, engine: load.Target, rounds: int, say: Say) -> dict[str, list[float]]:
     client = Client(api, engine)
     try:
         taken = {}
         for way, (stream, end) in _WAYS.items():
-            taken[way] = [await _once(client, stream=stream, end=end) for _ in range(ROUNDS)]
+            taken[way] = [await _once(client, stream=stream, end=end) for _ in range(rounds)]
             say(f"{way}: at most {max(taken[way]):.3f} s")
         return taken
     finally:

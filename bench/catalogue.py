@@ -14,6 +14,8 @@ from bench import (
     b12_kills,
     b14_abort,
     b15_burst,
+    s1_late_tenant,
+    s2_shares,
 )
 from bench.row import Row
 
@@ -28,6 +30,8 @@ _MODULES: Final = (
     b12_kills,
     b14_abort,
     b15_burst,
+    s1_late_tenant,
+    s2_shares,
 )
 ROWS: Final[Mapping[str, Row]] = {module.ROW.id: module.ROW for module in _MODULES}
 

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Final
 
 FILE: Final = Path(__file__).parent / "data" / "AzureLLMInferenceTrace_conv.csv"
-BEGIN_SECONDS: Final = 600.0
 WINDOW_SECONDS: Final = 300.0
 SEED: Final = b"sluice"
 DEAL: Final = (("realtime", 0.2), ("standard", 0.8), ("bulk", 1.0))
@@ -48,12 +47,12 @@ class Engine:
 
 
 def window() -> list[Arrival]:
-    """Return the arrivals of the window, in order."""
+    """Return the arrivals of the first 300 s, in order."""
     with FILE.open(encoding="utf-8") as lines:
         rows = list(csv.DictReader(lines))
     first = _time(rows[0])
     arrivals = [_arrival(number, row, first) for number, row in enumerate(rows)]
-    return [a for a in arrivals if 0 <= a.at < WINDOW_SECONDS]
+    return [arrival for arrival in arrivals if arrival.at < WINDOW_SECONDS]
 
 
 def deal(number: int) -> str:
@@ -80,7 +79,7 @@ def stretched(arrivals: Sequence[Arrival], *, busy_seconds: float, load: float) 
 
 
 def _arrival(number: int, row: dict[str, str], first: datetime) -> Arrival:
-    at = (_time(row) - first).total_seconds() - BEGIN_SECONDS
+    at = (_time(row) - first).total_seconds()
     return Arrival(at, int(row["ContextTokens"]), int(row["GeneratedTokens"]), deal(number))
 
 
