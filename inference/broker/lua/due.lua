@@ -41,9 +41,9 @@ end
 
 for _, queue in ipairs(call('HKEYS', P .. 'queues')) do line_up_delayed(queue) end
 if now - watched_since() <= lease_ms then return found end
-local uptime = tonumber(string.match(call('INFO', 'server'), 'uptime_in_seconds:(%d+)'))
--- Whole seconds: one more than the lease is surely past it.
-if uptime * 1000 <= lease_ms then return found end
+local uptime = tonumber(string.match(call('INFO', 'server'), 'uptime_in_seconds:(-?%d+)'))
+-- Whole seconds: one more than the lease is surely past it. Below 0 the clock was set back since the start.
+if uptime >= 0 and uptime * 1000 <= lease_ms then return found end
 
 local function collect(queues)
   for _, queue in ipairs(queues) do

@@ -49,17 +49,21 @@ def _path(folder: Path, part: str) -> Path:
     return folder / f"{part}.clock"
 
 
+def environment(folder: Path, part: str) -> dict[str, str]:
+    """What gives a process the part's clock."""
+    return {
+        "LD_PRELOAD": str(library()),
+        "FAKETIME_TIMESTAMP_FILE": str(_path(folder, part)),
+        "FAKETIME_NO_CACHE": "1",
+        "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+        "NO_FAKE_STAT": "1",
+        "PYTHONPATH": str(PRELOAD),
+    }
+
+
 def _with_clock(part: "Part", folder: Path) -> "Part":
     set_clock(folder, part.name, RIGHT)
-    environment = {
-        "LD_PRELOAD": library(),
-        "FAKETIME_TIMESTAMP_FILE": _path(folder, part.name),
-        "FAKETIME_NO_CACHE": 1,
-        "FAKETIME_DONT_FAKE_MONOTONIC": 1,
-        "NO_FAKE_STAT": 1,
-        "PYTHONPATH": PRELOAD,
-    }
-    settings = (f"{name}={value}" for name, value in environment.items())
+    settings = (f"{name}={value}" for name, value in environment(folder, part.name).items())
     return dataclasses.replace(part, command=("/usr/bin/env", *settings, *part.command))
 
 

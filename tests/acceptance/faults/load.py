@@ -14,6 +14,7 @@ from tests.acceptance.followers import Chat, Follower
 from tests.acceptance.stacks import Stack
 
 TIERS: Final = ("realtime", "standard", "bulk")
+FIRST_JOBS: Final = 100
 PAUSE_SECONDS: Final = 0.2
 MOST_READERS: Final = 12
 PATIENCE_SECONDS: Final = 8.0
@@ -37,6 +38,10 @@ class Load(threading.Thread):
         self._stack, self._model, self._dice = stack, model, random.Random(seed)
         self._enough = threading.Event()
 
+    def __str__(self) -> str:
+        state = "goes on" if self.is_alive() else "has ended"
+        return f"the load {state}, {len(self.accepted)} jobs accepted, answers {dict(self.answers)}"
+
     def run(self) -> None:
         """Do one thing after another."""
         deeds: dict[Callable[[], object], int] = {
@@ -49,6 +54,7 @@ class Load(threading.Thread):
         with self._stack.client() as client:
             client.timeout = httpx.Timeout(PATIENCE_SECONDS)
             self._client = client
+            self._fill()
             while not self._enough.wait(PAUSE_SECONDS):
                 [deed] = self._dice.choices(list(deeds), list(deeds.values()))
                 with contextlib.suppress(httpx.TransportError):  # nobody there, or no answer
@@ -91,6 +97,11 @@ class Load(threading.Thread):
     def _submit_many(self) -> None:
         made = self._post("/api/v1/jobs/", {"jobs": [self._body() for _ in range(self._dice.randint(2, 12))]})
         self.accepted += [job["id"] for job in made.get("jobs", [])]
+
+    def _fill(self) -> None:
+        """Have jobs wait: both engines together run 64."""
+        made = self._post("/api/v1/jobs/", {"jobs": [self._body() for _ in range(FIRST_JOBS)]})
+        self.accepted += [job["id"] for job in made["jobs"]]
 
     def _submit_one(self, **fields: object) -> str:
         made = self._post("/api/v1/jobs/", self._body(**fields))

@@ -95,6 +95,9 @@ def survive(place: Place, turn: Round, *, seed: int, seen: set[str]) -> list[dic
             )
             before = len(load.accepted)
             until(lambda: len(load.accepted) > before, seconds=MEND_SECONDS, what="it takes work again")
+        except AssertionError as error:
+            error.add_note(str(load))
+            raise
         finally:
             load.stop()
         ids = fleet.all_ids(place.stack) - seen
