@@ -12,7 +12,7 @@ from rest_framework_api_key.models import AbstractAPIKey, BaseAPIKeyManager
 
 from inference import routing
 from inference.keys import OpenAIKeyGenerator
-from inference.states import TERMINAL, Endpoint, EngineKind, JobEventKind, JobStatus, WorkerState
+from inference.states import RETRYABLE, TERMINAL, Endpoint, EngineKind, JobEventKind, JobStatus, WorkerState
 
 slug = RegexValidator(r"^[a-z0-9][a-z0-9_-]*$", "lower-case letters, digits, '-' and '_' only")
 model_name = RegexValidator(r"^[A-Za-z0-9][A-Za-z0-9._/-]*$", "letters, digits, '.', '_', '/' and '-' only")
@@ -408,6 +408,11 @@ class Job(models.Model):
     def is_finished(self) -> bool:
         """Whether the job reached a terminal status."""
         return self.status in TERMINAL
+
+    @property
+    def is_retryable(self) -> bool:
+        """Whether it ended in a way that a hand may queue it again after."""
+        return self.status in RETRYABLE
 
     @property
     def queue_time_seconds(self) -> float | None:

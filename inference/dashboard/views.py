@@ -74,6 +74,14 @@ def cancel(request: HttpRequest, caller: Caller, job_id: uuid.UUID) -> HttpRespo
     return render(request, "dashboard/_board.html", _board(caller))
 
 
+@require_POST
+@access.member
+def retry(request: HttpRequest, caller: Caller, job_id: uuid.UUID) -> HttpResponse:
+    """Queue a job that ended badly again, and show it as it then is."""
+    response = render(request, "dashboard/_job.html", _shown(submission.retry(caller=caller, job_id=job_id)))
+    return access.with_headers(response, {"HX-Trigger": "board"})
+
+
 def _board(caller: Caller) -> dict[str, Any]:
     workers = selectors.worker_rows()
     try:

@@ -17,10 +17,11 @@ from django.test import Client
 from django.urls import reverse
 
 from inference import broker as broker_module
-from inference import control, selectors, submission
+from inference import control, lifecycle, selectors, submission
 from inference.api import executor
 from inference.broker import Broker
 from inference.models import Job, Membership, QueueLimit
+from inference.states import FailureReason
 from tests import factories
 from tests.integration.api_server import Api, Hand
 
@@ -142,6 +143,32 @@ def test_a_user_cancels_only_the_jobs_of_their_tenant(member: Client) -> None:
     assert {job.id: job.status for job in Job.objects.all()} == {ours.id: "cancelled", theirs.id: "queued"}
 
 
+def test_a_user_retries_what_ended_badly_and_only_for_their_tenant(member: Client, sluice: Broker) -> None:
+    (ours, token), (theirs, _) = factories.make_running_job(tenant="acme"), factories.make_running_job()
+    message = "The engine crashed 3 times while it ran this job."
+    lifecycle.apply([lifecycle.Fail(token, FailureReason.ENGINE_CRASH, message)])
+    shown = member.get(f"/dashboard/jobs/{ours.id}/", headers=HTMX).content.decode()
+    assert message in shown
+    assert f"/dashboard/jobs/{ours.id}/retry/" in shown
+
+    answers = [member.post(f"/dashboard/jobs/{job.id}/retry/", headers=HTMX) for job in (ours, theirs)]
+
+    assert [answer.status_code for answer in answers] == [200, 404]
+    assert answers[0].headers["HX-Trigger"] == "board"
+    assert "queued" in answers[0].content.decode()
+    assert {job.id: job.status for job in Job.objects.all()} == {ours.id: "queued", theirs.id: "running"}
+    assert sluice.held([ours.id])
+
+
+def test_what_lives_or_succeeded_offers_no_retry(member: Client) -> None:
+    (done, token), waiting = factories.make_running_job(tenant="acme"), factories.make_job(tenant="acme")
+    lifecycle.apply([factories.make_success(token)])
+
+    for job in (done, waiting):
+        assert "/retry/" not in member.get(f"/dashboard/jobs/{job.id}/", headers=HTMX).content.decode()
+        assert member.post(f"/dashboard/jobs/{job.id}/retry/", headers=HTMX).status_code == 409
+
+
 @pytest.mark.parametrize(
     ("fields", "told"),
     [
@@ -228,7 +255,9 @@ def test_no_other_site_can_post(sluice: Broker, path: str) -> None:
     assert Job.objects.count() == 0
 
 
-@pytest.mark.parametrize("path", [SUBMIT, f"/dashboard/jobs/{uuid.uuid4()}/cancel/"])
+@pytest.mark.parametrize(
+    "path", [SUBMIT, *[f"/dashboard/jobs/{uuid.uuid4()}/{verb}/" for verb in ("cancel", "retry")]]
+)
 def test_what_changes_something_is_never_a_get(member: Client, path: str) -> None:
     assert member.get(path).status_code == 405
 
