@@ -34,18 +34,14 @@ class Outlook:
     """Everything known at one moment. Costs a few reads, whatever waits. Raises broker.BrokerAway."""
 
     def __init__(self, limits: Limits, *, now: datetime) -> None:
-        self._limits = limits
+        self.limits = limits
         names = limits.queues()
-        self._stats = {stats.queue: stats for stats in broker.get_broker().stats(names)}
+        self.stats: Mapping[str, broker.QueueStats] = {s.queue: s for s in broker.get_broker().stats(names)}
+        """The queues' numbers, by name."""
         self._names = {name: routing.parse(name) for name in names}
         self._workers = [w for w in Worker.objects.all() if not fleet.is_stale(w.heartbeat_at, now=now)]
-        self._now_ms = now.timestamp() * 1000
+        self.now = now
         self._queues: dict[str, waiting.Queue] = {}
-
-    @property
-    def stats(self) -> Mapping[str, broker.QueueStats]:
-        """The queues' numbers."""
-        return self._stats
 
     def of_queues(self) -> dict[str, QueueOutlook]:
         """Return how each queue stands."""
@@ -87,13 +83,13 @@ class Outlook:
             own_ahead=found.own_ahead,
             tenants_ahead=others,
             tiers_ahead=self._tiers_ahead(name, found.own_ahead + others),
-            kv_tokens=found.tokens + self._limits.models[name.model].kv_margin_tokens,
+            kv_tokens=found.tokens + self.limits.models[name.model].kv_margin_tokens,
             estimate_seconds=found.estimate,
             backing_off_seconds=found.backing_off_seconds,
         )
 
     def _tiers_ahead(self, name: QueueName, ahead: int) -> int:
-        tiers = self._limits.tiers
+        tiers = self.limits.tiers
         others = [(t.weight, self._jobs_of(name.model, t.name)) for t in tiers.values() if t.name != name.tier]
         return waiting.ahead_of_other_tiers(ahead=ahead, weight=tiers[name.tier].weight, others=others)
 
@@ -103,7 +99,7 @@ class Outlook:
         return self._queues[name]
 
     def _read_queue(self, queue: str, name: QueueName) -> waiting.Queue:
-        tier, own = self._limits.tiers[name.tier], self._limits.of_queue(queue)
+        tier, own = self.limits.tiers[name.tier], self.limits.of_queue(queue)
         workers = [w for w in self._workers if w.model_id == name.model and w.state not in GONE]
         serving = [w for w in workers if routing.served([queue], model=name.model, patterns=w.serve)]
         return waiting.Queue(
@@ -125,9 +121,9 @@ class Outlook:
         )
 
     def _engine(self, worker: Worker) -> waiting.Engine:
-        model = self._limits.models[worker.model_id]
+        model = self.limits.models[worker.model_id]
         kept = guards.NO_ROOM
-        if any(self._limits.tiers[self._names[q].tier].uses_reserve for q in self._served(worker)):
+        if any(self.limits.tiers[self._names[q].tier].uses_reserve for q in self._served(worker)):
             kept = guards.reserve(guards.Room(worker.slots, worker.kv_capacity_tokens), model.reserve_share)
         return waiting.Engine(
             name=worker.name,
@@ -149,10 +145,10 @@ class Outlook:
         rivals = [w for w in self._workers if w.model_id == worker.model_id and w.state not in GONE]
         if len(rivals) > 1:
             return worker.in_flight
-        return sum(self._stats[queue].leases for queue in self._served(worker))
+        return sum(self.stats[queue].leases for queue in self._served(worker))
 
     def _caps(self, queue: str, name: QueueName) -> Iterable[waiting.CapUse]:
-        limits, of_model = self._limits, [q for q, n in self._names.items() if n.model == name.model]
+        limits, of_model = self.limits, [q for q, n in self._names.items() if n.model == name.model]
         bounds = (
             (f"model {name.model}", limits.models[name.model].max_in_flight, of_model),
             (
@@ -169,21 +165,22 @@ class Outlook:
         )
         for what, most, counted in bounds:
             if most is not None:
-                yield waiting.CapUse(what, most, sum(self._stats[q].leases for q in counted))
+                yield waiting.CapUse(what, most, sum(self.stats[q].leases for q in counted))
 
     def _of_tier(self, model: str, tier: str) -> list[broker.QueueStats]:
-        return [self._stats[q] for q, name in self._names.items() if (name.model, name.tier) == (model, tier)]
+        return [self.stats[q] for q, name in self._names.items() if (name.model, name.tier) == (model, tier)]
 
     def _jobs_of(self, model: str, tier: str) -> int:
         """Return the waiting jobs that may be claimed as far as queues go: paused ones compete for nothing."""
-        return sum(s.jobs for s in self._of_tier(model, tier) if not self._limits.of_queue(s.queue).is_paused)
+        return sum(s.jobs for s in self._of_tier(model, tier) if not self.limits.of_queue(s.queue).is_paused)
 
     def _online(self) -> list[TierLimits]:
-        return [tier for tier in self._limits.tiers.values() if tier.max_share >= 1]
+        return [tier for tier in self.limits.tiers.values() if tier.max_share >= 1]
 
     def _oldest_seconds(self, name: QueueName) -> float:
         arrivals = [s.oldest_arrival_ms for s in self._of_tier(name.model, name.tier) if s.oldest_arrival_ms]
-        return max(0.0, self._now_ms - min(arrivals, default=self._now_ms)) / 1000
+        now_ms = self.now.timestamp() * 1000
+        return max(0.0, now_ms - min(arrivals, default=now_ms)) / 1000
 
 
 class _Ends:

@@ -10,7 +10,6 @@ from django.db.models import QuerySet
 from django.utils import timezone
 
 from inference import broker, errors, estimates, fleet, routing, snapshot, waiting
-from inference.limits import Limits
 from inference.models import Job, Worker
 from inference.outlook import Outlook, QueueOutlook
 from inference.states import JobStatus, WorkerState
@@ -113,11 +112,15 @@ class Totals:
     workers: int
 
 
-def queue_rows() -> list[QueueRow]:
+def look() -> Outlook:
+    """Return what is known now of all queues, for who asks more than one thing of it. Raises broker.BrokerAway."""
+    return Outlook(snapshot.limits(), now=timezone.now())
+
+
+def queue_rows(outlook: Outlook | None = None) -> list[QueueRow]:
     """Every job queue, in a stable order. Raises broker.BrokerAway."""
-    limits, now = snapshot.limits(), timezone.now()
-    outlook = Outlook(limits, now=now)
-    return [_queue_row(outlook.stats[name], found, limits, now) for name, found in outlook.of_queues().items()]
+    outlook = outlook or look()
+    return [_queue_row(outlook, name, found) for name, found in outlook.of_queues().items()]
 
 
 def control_row() -> QueueRow:
@@ -136,17 +139,17 @@ def control_row() -> QueueRow:
     )
 
 
-def waiting_of(jobs: Iterable[Job]) -> dict[uuid.UUID, JobWaiting]:
+def waiting_of(jobs: Iterable[Job], outlook: Outlook | None = None) -> dict[uuid.UUID, JobWaiting]:
     """Why each of the jobs waits that are queued; empty while Redis is away. Costs the same whatever waits."""
     queued = [job.pk for job in jobs if job.status == JobStatus.QUEUED]
     if not queued:
         return {}
-    now = timezone.now()
     try:
-        found = Outlook(snapshot.limits(), now=now).of_jobs(queued)
+        outlook = outlook or look()
+        found = outlook.of_jobs(queued)
     except broker.BrokerAway:
         return {}
-    return {job_id: _job_waiting(found, job_id, now) for job_id in queued}
+    return {job_id: _job_waiting(found, job_id, outlook.now) for job_id in queued}
 
 
 def worker_rows(workers: Iterable[Worker] | None = None) -> list[WorkerRow]:
@@ -163,6 +166,16 @@ def rates_rows() -> dict[str, RatesRow]:
     except broker.BrokerAway:
         return {}
     return {name: _rates_row(estimates.configured(model), speeds[name]) for name, model in models.items()}
+
+
+def used_seconds(job: Job) -> float | None:
+    """Service time of what a finished job brought, to be held against its estimate; None: not known."""
+    rates = rates_rows().get(job.model_id)
+    if rates is None or job.output_tokens is None:
+        return None
+    now = estimates.Rates(rates.prefill_tokens_per_second, rates.decode_tokens_per_second)
+    expected = estimates.Estimate(job.prompt_tokens, job.expected_tokens, job.estimate_seconds)
+    return estimates.used_seconds(expected, now, prompt_tokens=job.prompt_tokens, output_tokens=job.output_tokens)
 
 
 def totals(queues: Sequence[QueueRow], workers: Sequence[WorkerRow]) -> Totals:
@@ -210,8 +223,9 @@ def _not_found(job_id: uuid.UUID) -> errors.NotFound:
     return errors.NotFound(f"No job {job_id}.", code="job_not_found")
 
 
-def _queue_row(stats: broker.QueueStats, found: QueueOutlook, limits: Limits, now: datetime) -> QueueRow:
-    name, own, first = routing.parse(stats.queue), limits.of_queue(stats.queue), found.waiting
+def _queue_row(outlook: Outlook, queue: str, found: QueueOutlook) -> QueueRow:
+    stats, name, first = outlook.stats[queue], routing.parse(queue), found.waiting
+    own = outlook.limits.of_queue(queue)
     return QueueRow(
         queue=stats.queue,
         model=name.model,
@@ -219,9 +233,9 @@ def _queue_row(stats: broker.QueueStats, found: QueueOutlook, limits: Limits, no
         length=name.length,
         jobs=stats.jobs,
         tokens=stats.tokens,
-        backlog_seconds=0.0 if own.is_paused else _age(stats, now),
+        backlog_seconds=0.0 if own.is_paused else _age(stats, outlook.now),
         leases=stats.leases,
-        cap=limits.queue_cap(stats.queue),
+        cap=outlook.limits.queue_cap(queue),
         is_paused=own.is_paused,
         is_draining=own.is_draining,
         held_by=own.held_by,

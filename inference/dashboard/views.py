@@ -1,6 +1,7 @@
 """The page and its parts. Each part is rendered here, and put into the page by htmx (`static/dashboard/`)."""
 
 import uuid
+from contextlib import suppress
 from typing import Any, Final
 
 from django.http import HttpRequest, HttpResponse
@@ -13,6 +14,7 @@ from inference.api.errors import headers
 from inference.dashboard import access, texts
 from inference.dashboard.forms import PromptForm
 from inference.models import Job
+from inference.outlook import Outlook
 from inference.states import Endpoint
 from inference.submission import Caller
 
@@ -84,16 +86,25 @@ def retry(request: HttpRequest, caller: Caller, job_id: uuid.UUID) -> HttpRespon
 
 def _board(caller: Caller) -> dict[str, Any]:
     workers = selectors.worker_rows()
-    try:
-        queues = selectors.queue_rows()
-    except broker.BrokerAway:
-        queues = None  # jobs and workers are rows, and can be told without it
+    outlook, queues = None, None
+    with suppress(broker.BrokerAway):  # jobs and workers are rows, and can be told without it
+        outlook = selectors.look()
+        queues = selectors.queue_rows(outlook)
     return {
-        "jobs": selectors.jobs_for(caller.tenant).defer("request", "result")[:JOBS_SHOWN],
+        "jobs": _newest(caller, outlook),
         "queues": queues,
         "workers": workers,
         "totals": selectors.totals(queues or [], workers),
     }
+
+
+def _newest(caller: Caller, outlook: Outlook | None) -> list[Job]:
+    """Return the jobs that the page shows, each with why it waits if it does."""
+    jobs = list(selectors.jobs_for(caller.tenant).defer("request", "result")[:JOBS_SHOWN])
+    waiting = selectors.waiting_of(jobs, outlook) if outlook else {}
+    for job in jobs:
+        job.waiting = waiting.get(job.pk)  # type: ignore[attr-defined]  # for the template alone
+    return jobs
 
 
 def _shown(found: Job) -> dict[str, Any]:

@@ -34,6 +34,29 @@ def age(moment: datetime) -> str:
 
 
 @register.filter
+def until(moment: datetime | None) -> str:
+    """Return the time until then, in whole seconds: `about 12 s`, `at once`; empty if nobody can tell."""
+    if moment is None:
+        return ""
+    left = math.ceil(max(0.0, (moment - timezone.now()).total_seconds()))
+    return f"in about {seconds(left, places=0)}" if left else "at once"
+
+
+@register.filter
+def words(code: str) -> str:
+    """Return a code as people say it: `no free slot`."""
+    return code.replace("_", " ")
+
+
+@register.filter
+def ahead(position: int | None) -> str:
+    """Return how many go before the one at this position; empty for one in no queue."""
+    if position is None:
+        return ""
+    return f"{count(position - 1)} before it" if position > 1 else "next"
+
+
+@register.filter
 def held(row: Held) -> str:
     """Return who paused, drained or resumed it last, and how long ago; a dash if nobody did."""
     return f"by {row.held_by}, {age(row.held_at)} ago" if row.held_at else NONE

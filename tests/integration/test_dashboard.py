@@ -17,7 +17,7 @@ from django.test import Client
 from django.urls import reverse
 
 from inference import broker as broker_module
-from inference import control, lifecycle, selectors, submission
+from inference import control, holds, lifecycle, selectors, submission
 from inference.api import executor
 from inference.broker import Broker
 from inference.models import Job, Membership, QueueLimit
@@ -275,10 +275,20 @@ def test_markup_is_text_on_the_page_and_no_inline_script_may_run(member: Client)
     assert answer.headers["Cache-Control"] == "no-store"
 
 
+def test_the_board_says_why_jobs_and_queues_wait(member: Client) -> None:
+    member.post(SUBMIT, form())
+    board = member.get(BOARD).content.decode()
+    assert board.count('title="no worker serves queue') == 2  # the job's, and its queue's
+    holds.hold_queues(holds.Action.PAUSE, [QUEUE], by="user ann")
+    board = member.get(BOARD).content.decode()
+    assert f'title="queue {QUEUE} is paused by user ann"' in board
+    assert '<span class="chip paused" title="by user ann">paused</span>' in board
+
+
 def test_the_board_asks_the_database_little(member: Client, django_assert_max_num_queries: Any) -> None:
     for _ in range(30):
         factories.make_job(tenant="acme")
-    with django_assert_max_num_queries(12):
+    with django_assert_max_num_queries(14):
         member.get(BOARD)
 
 

@@ -5,6 +5,7 @@ import uuid
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from django.utils import timezone
 
 from inference.dashboard import texts
 from inference.models import Job
@@ -75,3 +76,23 @@ def test_an_answer_is_shown_whatever_its_kind(result: object, text: str) -> None
 
 def test_a_very_long_text_is_cut_and_says_so() -> None:
     assert texts.cut("x" * 20_005).endswith("… and 5 more characters")
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(None, ""), (-5, "at once"), (0.2, "in about 1 s"), (12, "in about 12 s"), (400, "in about 7 min")],
+)
+def test_a_start_is_foretold_in_whole_seconds(seconds: float | None, text: str) -> None:
+    moment = None if seconds is None else timezone.now() + timedelta(seconds=seconds)
+    assert shown.until(moment) == text
+
+
+@pytest.mark.parametrize(
+    ("position", "text"), [(None, ""), (1, "next"), (2, "1 before it"), (1001, "1\u202f000 before it")]
+)
+def test_a_position_is_told_by_those_before_it(position: int | None, text: str) -> None:
+    assert shown.ahead(position) == text
+
+
+def test_a_reason_is_told_in_words() -> None:
+    assert shown.words("no_free_slot") == "no free slot"
