@@ -207,6 +207,24 @@ def measured_or_configured(speed: Speed | None, model: ModelLimits) -> Rates:
     return configured(model) if speed is None else speed.rates(configured(model))
 
 
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """What was made of a job when it was accepted."""
+
+    prompt_tokens: int
+    expected_tokens: int
+    seconds: float
+
+
+def used_seconds(estimate: Estimate, rates: Rates, *, prompt_tokens: int, output_tokens: int) -> float:
+    """Return the service time of what a job really was, by the rates that its estimate was made with.
+
+    `rates` are today's: only their ratio counts, so that a job which brought what was expected used its estimate.
+    """
+    expected = rates.seconds(estimate.prompt_tokens, estimate.expected_tokens)
+    return estimate.seconds * rates.seconds(prompt_tokens, output_tokens) / expected
+
+
 def owner(*, api_key_id: str | None, tenant: str) -> str:
     """Name those whose outputs are alike: a key by its public part, or a tenant's users without one."""
     return f"tenant={tenant}" if api_key_id is None else f"key={api_key_id.partition('.')[0]}"

@@ -162,6 +162,7 @@ class Execution:
                 raise
             return self._completed or _ENDS[self._abort]  # the fence decides what a result is still worth
         finally:
+            self._meter.stop()
             self._call = None
 
     async def _call_engine(self, work: lifecycle.Work) -> Outcome:

@@ -25,8 +25,8 @@ class Meter:
         self.chunks += chunks
 
     def stop(self) -> None:
-        """End: the whole answer is there."""
-        self._ended = time.monotonic()
+        """End: the whole answer is there, or will not come. Only the first end counts."""
+        self._ended = self._ended or time.monotonic()
 
     @property
     def seconds(self) -> float:

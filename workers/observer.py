@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from inference import estimates, routing
 from inference.broker import Broker, LengthOf, Lessons
 from inference.broker.types import Claimed
-from inference.estimates import Call, Output, Rates, Speed
+from inference.estimates import Call, Estimate, Output, Rates, Speed
 from inference.lifecycle import Work
 from inference.limits import Limits, ModelLimits
 from workers.meter import Meter
@@ -57,14 +57,14 @@ class Observer:
         By tokens as far as they are known: the engine's counts, or what a stream brought before it ended. Else its
         time in the engine, and of that the estimate at most: how long an engine hung is nobody's use.
         """
-        expected = (claimed.prompt_tokens, claimed.expected_tokens)
         prompt, output = claimed.prompt_tokens, meter.chunks or None
         if isinstance(outcome, Completed):
             prompt = prompt if outcome.prompt_tokens is None else outcome.prompt_tokens
             output = output if outcome.output_tokens is None else outcome.output_tokens
         if output is None:
             return min(meter.seconds, claimed.estimate)
-        return claimed.estimate * self._rates.seconds(prompt, output) / self._rates.seconds(*expected)
+        estimate = Estimate(claimed.prompt_tokens, claimed.expected_tokens, claimed.estimate)
+        return estimates.used_seconds(estimate, self._rates, prompt_tokens=prompt, output_tokens=output)
 
     def flush(self, broker: Broker) -> None:
         """Add what was noted to what is known, in two round trips. Raises BrokerAway, with that forgotten."""

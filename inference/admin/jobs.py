@@ -7,7 +7,7 @@ from django.contrib import admin, messages
 from django.db.models import QuerySet
 from django.http import HttpRequest
 
-from inference import errors, submission
+from inference import errors, selectors, submission
 from inference.admin.readonly import ReadOnly
 from inference.dashboard import texts
 from inference.models import Job, JobEvent
@@ -35,7 +35,7 @@ class JobAdmin(ReadOnly, admin.ModelAdmin):
     show_full_result_count = False
     inlines = (JobEventInline,)
     actions = ("cancel", "retry")
-    readonly_fields = ("queue_time", "estimate", "prompt", "answer")
+    readonly_fields = ("queue_time", "estimate", "used", "prompt", "answer")
     fieldsets = (
         (None, {"fields": ("id", "status", "tenant", "api_key", "model", "tier", "length")}),
         ("Outcome", {"fields": ("finish_reason", "error_code", "error_message", "attempts", "engine_crashes")}),
@@ -52,7 +52,7 @@ class JobAdmin(ReadOnly, admin.ModelAdmin):
                 )
             },
         ),
-        ("Size", {"fields": ("prompt_tokens", "expected_tokens", "output_tokens", "estimate")}),
+        ("Size", {"fields": ("prompt_tokens", "expected_tokens", "output_tokens", "estimate", "used")}),
         ("Text", {"fields": ("prompt", "answer")}),
         (
             "Engine",
@@ -77,6 +77,11 @@ class JobAdmin(ReadOnly, admin.ModelAdmin):
     def estimate(self, job: Job) -> str:
         """Return the service time that was expected."""
         return shown.seconds(job.estimate_seconds)
+
+    @admin.display(description="used")
+    def used(self, job: Job) -> str:
+        """Return the service time of what it brought, by the rates of the estimate."""
+        return shown.seconds(selectors.used_seconds(job))
 
     @admin.display(description="queue time")
     def queue_time(self, job: Job) -> str:

@@ -230,6 +230,16 @@ def test_a_model_shows_its_measured_rates_in_the_list_and_beside_the_configured_
     assert all("5,000 in, 100 out (by about 19 calls)" in text for text in shown)
 
 
+def test_a_finished_job_shows_its_estimate_and_what_it_used(page: Client) -> None:
+    job, token = factories.make_running_job(prompt_tokens=500, expected_tokens=100, estimate_seconds=11.0)
+    open_page = page.get(url(Job, "change", job.pk)).content.decode()
+    lifecycle.apply([factories.make_success(token, output_tokens=20)])
+    ended_page = page.get(url(Job, "change", job.pk)).content.decode()
+    assert '<div class="readonly">11 s</div>' in open_page
+    assert '<div class="readonly">3.0 s</div>' not in open_page
+    assert '<div class="readonly">3.0 s</div>' in ended_page
+
+
 def _away(*_: object) -> None:
     raise BrokerAway
 

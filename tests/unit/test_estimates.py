@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from inference import estimates
-from inference.estimates import Call, Demand, Learned, Output, Rates, Speed
+from inference.estimates import Call, Demand, Estimate, Learned, Output, Rates, Speed
 from tests import factories
 
 CONFIGURED = Rates(prefill=4000, decode=25)
@@ -126,7 +126,7 @@ def test_the_measured_rates_follow_an_engine_that_changes(seed: int, factor: flo
     assert measured.seconds(2000, 300) == pytest.approx(now.seconds(2000, 300), rel=0.2)
 
 
-@given(st.floats(0.01, 100), st.integers(1, 5000), st.integers(1, 2000))
+@given(st.floats(0.01, 100), st.integers(16, 5000), st.integers(1, 500))
 def test_calls_that_are_all_of_one_size_keep_the_configured_ratio(slower: float, prompt: int, output: int) -> None:
     seconds = CONFIGURED.seconds(prompt, output) * slower
     measured = measure([Call(prompt, output, seconds)] * 20).rates(CONFIGURED)
@@ -192,3 +192,13 @@ def test_an_estimate_goes_by_the_configured_rates_until_others_are_measured() ->
 def test_an_owner_is_a_keys_public_part_or_the_tenant() -> None:
     assert estimates.owner(api_key_id="sk-abcd1234.hashed", tenant="ann") == "key=sk-abcd1234"
     assert estimates.owner(api_key_id=None, tenant="ann") == "tenant=ann"
+
+
+@given(st.integers(1, 5000), st.integers(1, 2000), st.integers(0, 2000), st.floats(0.01, 100))
+def test_what_was_used_is_the_estimate_if_it_was_right_whatever_the_rates_became(
+    prompt: int, expected: int, brought: int, faster: float
+) -> None:
+    estimate = Estimate(prompt, expected, CONFIGURED.seconds(prompt, expected))
+    now = Rates(CONFIGURED.prefill * faster, CONFIGURED.decode * faster)
+    used = estimates.used_seconds(estimate, now, prompt_tokens=prompt, output_tokens=brought)
+    assert used == pytest.approx(CONFIGURED.seconds(prompt, brought))

@@ -135,6 +135,14 @@ def test_of_a_plain_call_that_did_not_end_the_time_counts_up_to_the_estimate(
     assert make_observer().used(make_claimed(), failed, meter) == pytest.approx(used)
 
 
+def test_what_comes_after_the_end_of_a_call_is_not_counted(clock: Clock) -> None:
+    """As a database that is away when the end is to be written."""
+    meter = ran(clock, seconds=0.5)
+    clock.now += 60
+    meter.stop()
+    assert make_observer().used(make_claimed(), Cancelled(), meter) == pytest.approx(0.5)
+
+
 def noted(clock: Clock, outcomes: Sequence[Outcome], *, api_key_id: str | None = "sk-abcd1234.hash") -> Observer:
     observer = make_observer()
     for outcome in outcomes:
