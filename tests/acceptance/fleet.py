@@ -166,6 +166,13 @@ def unfinished(stack: Stack) -> set[str]:
     return {job["id"] for page in pages for job in page.raise_for_status().json()["results"]}
 
 
+def is_idle(stack: Stack) -> bool:
+    """Whether no job waits or runs."""
+    with stack.client() as client:
+        pages = [client.get("/api/v1/jobs/", params={"status": s, "limit": 1}) for s in ("queued", "running")]
+    return not any(page.raise_for_status().json()["results"] for page in pages)
+
+
 def wait_until_finished(stack: Stack, ids: list[str], *, seconds: float = 60) -> list[dict[str, Any]]:
     """Wait until all are in a terminal status, and return them."""
     found: list[dict[str, Any]] = []

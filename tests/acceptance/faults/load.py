@@ -54,9 +54,8 @@ class Load(threading.Thread):
         with self._stack.client() as client:
             client.timeout = httpx.Timeout(PATIENCE_SECONDS)
             self._client = client
-            self._fill()
             while not self._enough.wait(PAUSE_SECONDS):
-                [deed] = self._dice.choices(list(deeds), list(deeds.values()))
+                [deed] = self._dice.choices(list(deeds), list(deeds.values())) if self.accepted else [self._fill]
                 with contextlib.suppress(httpx.TransportError):  # nobody there, or no answer
                     deed()
 
@@ -101,7 +100,7 @@ class Load(threading.Thread):
     def _fill(self) -> None:
         """Have jobs wait: both engines together run 64."""
         made = self._post("/api/v1/jobs/", {"jobs": [self._body() for _ in range(FIRST_JOBS)]})
-        self.accepted += [job["id"] for job in made["jobs"]]
+        self.accepted += [job["id"] for job in made.get("jobs", [])]
 
     def _submit_one(self, **fields: object) -> str:
         made = self._post("/api/v1/jobs/", self._body(**fields))

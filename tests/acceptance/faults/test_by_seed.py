@@ -88,7 +88,7 @@ def survive(place: Place, turn: Round, *, seed: int, seen: set[str]) -> list[dic
     with contextlib.ExitStack() as lasting:
         load.start()
         try:
-            until(lambda: fleet.count(place.stack, "running") > 50, seconds=MEND_SECONDS, what="jobs run")
+            until(lambda: fleet.leases(place.stack) > 0, seconds=MEND_SECONDS, what="jobs run")
             go_wrong(place, turn, lasting)
             until(
                 lambda: is_mended(place, turn), seconds=MEND_SECONDS, what=f"the stack has mended itself: {turn}"
@@ -100,8 +100,8 @@ def survive(place: Place, turn: Round, *, seed: int, seen: set[str]) -> list[dic
             raise
         finally:
             load.stop()
-        ids = fleet.all_ids(place.stack) - seen
-        jobs = audit(place.stack, sorted(ids), seconds=QUIET_SECONDS)
+        until(lambda: fleet.is_idle(place.stack), seconds=QUIET_SECONDS, what="all has come to an end")
+        jobs = audit(place.stack, sorted(fleet.all_ids(place.stack) - seen))
         load.check(jobs)
         check_ends(jobs, turn)
     return jobs
