@@ -1,6 +1,7 @@
 """The claim as a command and its answer as values; the script is `lua/claim.lua`."""
 
 import functools
+import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -38,10 +39,9 @@ class _Served:
     """The queues of a claim, sorted into what the script walks through."""
 
     plain: tuple[str, ...]
-    jobs: tuple[str, ...]
     model: str
-    lengths: Mapping[str, str]
-    """Tier -> its lengths served, in order of name, joined by commas."""
+    tiers: Mapping[str, tuple[tuple[str, str], ...]]
+    """Tier -> each length served and its queue, in order of name."""
 
 
 def script_text() -> str:
@@ -56,35 +56,50 @@ def command(prefix: str, request: Request) -> tuple[Any, ...]:
 
 def arguments(request: Request) -> list[scripts.Argument]:
     """Return what the script takes after the prefix. Raises ValueError for queues of more than one model."""
-    served = _served(request.queues)
-    most = max(0, min(request.limit, request.credit.sequences))
+    served, credit, load = _served(request.queues), request.credit, request.load
+    most = max(0, min(request.limit, credit.sequences))
     return [
-        most,
-        request.credit.kv_tokens,
-        request.credit.margin_tokens,
+        *(most, max(0, credit.sequences), credit.kv_tokens, credit.margin_tokens),
+        *(credit.reserve.sequences, credit.reserve.kv_tokens, int(credit.may_park)),
         request.worker,
         max(1, round(request.lease_seconds * 1000)),
         b"".join(uuid_utils.uuid7().bytes for _ in range(most)),
         served.model,
-        len(served.lengths),
-        len(served.plain),
-        *_tier_arguments(served, request.tiers),
+        *(load.in_flight, load.slots),
+        *(len(served.tiers), len(request.caps), len(served.plain)),
+        *_tier_arguments(served, request),
+        *itertools.chain.from_iterable(_cap_arguments(cap) for cap in request.caps),
         *served.plain,
-        *served.jobs,
     ]
 
 
 def parse(reply: list[Any]) -> Claims:
-    """Read the script's answer: the moment of the claim, then a list per job."""
-    now_ms, *rows = reply
-    return Claims([_claimed(row, now_ms) for row in rows])
+    """Read the script's answer: the moment of the claim, when to ask again, then a list per job."""
+    now_ms, again_ms, *rows = reply
+    return Claims([_claimed(row, now_ms) for row in rows], None if again_ms == b"" else int(again_ms))
 
 
-def _tier_arguments(served: _Served, terms: Mapping[str, TierTerms]) -> list[scripts.Argument]:
+def _tier_arguments(served: _Served, request: Request) -> list[scripts.Argument]:
     """Tiers in the order that breaks ties: the heavier first, then by name."""
-    weights = {tier: terms.get(tier, NO_TERMS).weight for tier in served.lengths}
-    tiers = sorted(weights, key=lambda tier: (-weights[tier], tier))
-    return [part for tier in tiers for part in (tier, repr(float(weights[tier])), served.lengths[tier])]
+    terms = {tier: request.tiers.get(tier, NO_TERMS) for tier in served.tiers}
+    arguments: list[scripts.Argument] = []
+    for tier in sorted(terms, key=lambda name: (-terms[name].weight, name)):
+        arguments += [tier, *_terms_arguments(terms[tier]), len(served.tiers[tier])]
+        for length, queue in served.tiers[tier]:
+            arguments += [length, queue, int(queue in request.paused)]
+    return arguments
+
+
+def _cap_arguments(cap: Cap) -> list[scripts.Argument]:
+    return [cap.jobs, len(cap.queues), *cap.queues]
+
+
+def _terms_arguments(terms: TierTerms) -> list[scripts.Argument]:
+    share: list[scripts.Argument] = ["", ""]
+    if terms.share is not None:
+        share = [terms.share.sequences, terms.share.kv_tokens]
+    gather = [terms.gather_jobs, round(terms.gather_seconds * 1000)]
+    return [repr(float(terms.weight)), int(terms.uses_reserve), *share, *gather]
 
 
 @functools.lru_cache(maxsize=256)
@@ -94,12 +109,12 @@ def _served(queues: tuple[str, ...]) -> _Served:
     models = {name.model for name in names}
     if len(models) > 1:
         raise ValueError(f"a claim serves one model, not {sorted(models)}")
-    lengths = {t: ",".join(sorted(n.length for n in names if n.tier == t)) for t in {n.tier for n in names}}
-    return _Served(plain, tuple(map(str, names)), next(iter(models), ""), lengths)
+    tiers = {t: tuple(sorted((n.length, str(n)) for n in names if n.tier == t)) for t in {n.tier for n in names}}
+    return _Served(plain, next(iter(models), ""), tiers)
 
 
 def _claimed(row: list[Any], now_ms: int) -> Claimed:
-    job_id, claim_id, queue, tenant, prompt, expected, estimate, arrival, mailbox, streamed, body, watched = row
+    job_id, claim_id, queue, tenant, prompt, expected, estimate, arrival, mailbox, streamed, body, *flags = row
     return Claimed(
         token=Token(UUID(bytes=job_id), UUID(bytes=claim_id)),
         queue=queue.decode(),
@@ -112,5 +127,6 @@ def _claimed(row: list[Any], now_ms: int) -> Claimed:
         streamed=streamed == b"1",
         body=body,
         mailbox=mailbox.decode(),
-        watched=bool(watched),
+        watched=bool(flags[0]),
+        is_parked=bool(flags[1]),
     )

@@ -20,6 +20,12 @@ FOLDER: Final = Path(__file__).parent / "lua"
 FLAGS: Final = {"renew": "#!lua flags=allow-oom\n"}
 """A renewal takes no memory. Refused while the memory is full, it would end all that runs."""
 
+SHARED: Final = ("common", "clock", "order", "waiting", "audience")
+"""Before every script."""
+
+PARTS: Final = {"claim": ("asked", "levelling", "guards")}
+"""Between those and a script that is long."""
+
 Argument = str | bytes | int | float
 
 
@@ -34,7 +40,8 @@ class Script:
 @functools.cache
 def get(name: str) -> Script:
     """Read `lua/<name>.lua`."""
-    parts = [(FOLDER / f"{part}.lua").read_text(encoding="utf-8") for part in ("common", name)]
+    names = (*SHARED, *PARTS.get(name, ()), name)
+    parts = [(FOLDER / f"{part}.lua").read_text(encoding="utf-8") for part in names]
     text = FLAGS.get(name, "") + "\n".join(parts)
     return Script(text, hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest())
 

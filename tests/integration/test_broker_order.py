@@ -1,7 +1,10 @@
-"""The Lua claim makes the choices of `inference.scheduling`, on any history."""
+"""The Lua claim makes the choices of `inference.scheduling`, on any history and within any guards."""
 
 import secrets
+import shutil
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Final
 from uuid import UUID
 
 import pytest
@@ -10,13 +13,31 @@ from hypothesis import strategies as st
 
 from inference import broker as broker_module
 from inference import scheduling
-from inference.broker import Broker, Claimed, ClaimRequest, Credit, Entry, TierTerms
+from inference.broker import Broker, Cap, Claimed, ClaimRequest, Credit, Entry, Load, Room, TierTerms, scripts
+from inference.guards import NO_LOAD, NO_ROOM
 
-MODEL = "m-1.5/x"
-TIERS = ("realtime", "standard", "bulk", "zeal")
-TENANTS = ("ann", "bob", "cy", "b-2")
-LENGTHS = ("short", "medium", "long")
-TIER_WEIGHTS = ({"realtime": 400.0, "standard": 100.0, "bulk": 1.0, "zeal": 100.0}, {"bulk": 3.0, "realtime": 0.7})
+MODEL: Final = "m-1.5/x"
+TIERS: Final = ("realtime", "standard", "bulk", "zeal")
+TENANTS: Final = ("ann", "bob", "cy", "b-2")
+LENGTHS: Final = ("short", "medium", "long")
+WORKERS: Final = ("w1", "w2", "w3")
+START_MS: Final = 1_700_000_000_000
+Queue = tuple[str, str]
+
+CLOCK: Final = "local function now_ms() return tonumber(call('GET', P .. 'clock')) end\n"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def scripts_on_a_clock_of_the_tests(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """What waits for time to pass waits for the test's."""
+    folder, original = tmp_path_factory.mktemp("scripts") / "lua", scripts.FOLDER
+    shutil.copytree(original, folder)
+    (folder / "clock.lua").write_text(CLOCK)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(scripts, "FOLDER", folder)
+        scripts.get.cache_clear()
+        yield
+    scripts.get.cache_clear()
 
 
 @dataclass(frozen=True)
@@ -25,23 +46,27 @@ class Publish:
     tier: str
     tenant: str
     length: str
-    arrival_ms: int
+    age_ms: int
     estimate: float
     tokens: int
 
 
 @dataclass(frozen=True)
 class Claim:
-    queues: frozenset[tuple[str, str]]
-    jobs: int
-    kv_tokens: int
-    weights: int
+    worker: str
+    queues: frozenset[Queue]
+    credit: Credit
+    tiers: dict[str, TierTerms]
+    paused: frozenset[Queue] = frozenset()
+    caps: tuple[tuple[frozenset[Queue], int], ...] = ()
+    load: Load = NO_LOAD
 
 
 @dataclass(frozen=True)
 class Touch:
     verb: str
     number: int
+    used: float | None
 
 
 @dataclass(frozen=True)
@@ -50,11 +75,27 @@ class Weigh:
     weight: float
 
 
-Step = Publish | Claim | Touch | Weigh
+@dataclass(frozen=True)
+class Pass:
+    ms: int
+
+
+Step = Publish | Claim | Touch | Weigh | Pass
+
+ESTIMATES: Final = st.sampled_from((0.0, 0.5, 1.0, 10.25)) | st.floats(0.001, 500)
+ROOMS: Final = st.builds(Room, st.integers(0, 3), st.sampled_from((0, 100, 3500, 10**6)))
+TERMS: Final = st.builds(
+    TierTerms,
+    st.sampled_from((400.0, 100.0, 100.0, 1.0, 0.7)),
+    st.booleans(),
+    st.none() | ROOMS,
+    st.sampled_from((0, 0, 2, 4)),
+    st.sampled_from((0.05, 5.0)),
+)
 
 
 @st.composite
-def histories(draw: st.DrawFn) -> list[Step]:
+def histories(draw: st.DrawFn, *, guarded: bool) -> list[Step]:
     """Few tiers, tenants and kinds of worker at a time, so that queues run empty and fill again."""
     tiers = draw(st.lists(st.sampled_from(TIERS), min_size=1, max_size=3, unique=True))
     tenants = draw(st.lists(st.sampled_from(TENANTS), min_size=1, max_size=3, unique=True))
@@ -64,20 +105,44 @@ def histories(draw: st.DrawFn) -> list[Step]:
     of_one_length = st.sampled_from(lengths).map(lambda length: frozenset((t, length) for t in tiers))
     fleets = st.just(everything) | of_one_length | st.frozensets(queues, min_size=1)
     fleet = st.sampled_from(draw(st.lists(fleets, min_size=1, max_size=4)))
+    terms = st.sampled_from(
+        draw(st.lists(st.fixed_dictionaries({}, optional=dict.fromkeys(tiers, TERMS)), min_size=1, max_size=3))
+    )
+    weights = st.fixed_dictionaries(
+        {}, optional=dict.fromkeys(tiers, st.builds(TierTerms, st.sampled_from((400.0, 1.0))))
+    )
     numbers = st.integers(0, 40)
-    arrivals = st.sampled_from((1_700_000_000_000, 1_700_000_000_500, 1_700_000_001_000, 1_700_000_100_000))
-    estimates = st.sampled_from((0.0, 0.5, 1.0, 10.25)) | st.floats(0.001, 500)
     publish = st.builds(
         Publish,
         *(numbers, st.sampled_from(tiers), st.sampled_from(tenants), st.sampled_from(lengths)),
-        *(arrivals, estimates, st.sampled_from((1, 100, 3000))),
+        *(st.sampled_from((0, 0, 500, 100_000)), ESTIMATES, st.sampled_from((1, 100, 3000))),
     )
+    tokens = st.sampled_from((50, 3500, 10**6, 10**6))
+    plain_claim = st.builds(
+        Claim, st.sampled_from(WORKERS), fleet, st.builds(Credit, st.integers(0, 4), tokens), weights
+    )
+    credit = st.builds(
+        Credit,
+        *(st.integers(0, 8), tokens, st.sampled_from((0, 0, 10)), st.just(NO_ROOM) | ROOMS, st.booleans()),
+    )
+    caps = st.tuples(st.frozensets(queues, min_size=1), st.integers(0, 3))
     claim = st.builds(
-        Claim, fleet, st.integers(0, 4), st.sampled_from((50, 3500, 10**6, 10**6)), st.integers(0, 1)
+        Claim,
+        *(st.sampled_from(WORKERS), fleet, credit, terms),
+        *(st.just(frozenset()) | st.frozensets(queues, max_size=2), st.lists(caps, max_size=2).map(tuple)),
+        st.builds(Load, st.integers(0, 5), st.sampled_from((0, 4, 8))),
     )
-    touch = st.builds(Touch, st.sampled_from(("ack", "ack", "release", "cancel")), numbers)
+    if not guarded:
+        claim = plain_claim
+    touch = st.builds(
+        Touch,
+        st.sampled_from(("ack", "ack", "release", "cancel")),
+        numbers,
+        st.none() | st.sampled_from((0.0, 700.0)),
+    )
     weigh = st.builds(Weigh, st.sampled_from(tenants), st.sampled_from((1.0, 0.3, 7.0)))
-    step = st.one_of(publish, publish, claim, claim, claim, touch, weigh)
+    passes = st.builds(Pass, st.sampled_from((1, 20, 30, 999, 1_200, 2_100, 11_000, 700_000)))
+    step = st.one_of(publish, publish, claim, claim, claim, touch, weigh, passes)
     return draw(st.lists(step, min_size=10, max_size=120))
 
 
@@ -88,8 +153,10 @@ class Both:
         self.broker = broker
         self.policy = scheduling.FairQueue()
         self.held: dict[UUID, Claimed] = {}
+        self.now_ms = START_MS
 
     def apply(self, step: Step) -> None:
+        self.broker.client.set(f"{self.broker.prefix}clock", self.now_ms)
         match step:
             case Publish():
                 self.publish(step)
@@ -100,6 +167,8 @@ class Both:
             case Weigh():
                 self.policy.set_tenant_weight(step.tenant, step.weight)
                 self.broker.set_tenant_weight(step.tenant, step.weight)
+            case Pass():
+                self.now_ms += step.ms
         self.compare_passes()
 
     def compare_passes(self) -> None:
@@ -112,41 +181,51 @@ class Both:
                 assert float(passes.get(tenant.encode(), 0)) == of_tenant
 
     def publish(self, step: Publish) -> None:
-        job_id = UUID(int=step.number)
+        job_id, arrival_ms = UUID(int=step.number), self.now_ms - step.age_ms
         entry = Entry(
             job_id=job_id,
-            queue=f"{MODEL}.{step.tier}.{step.length}",
+            queue=queue_name((step.tier, step.length)),
             tenant=step.tenant,
             prompt_tokens=step.tokens - 1,
             expected_tokens=1,
             estimate=step.estimate,
-            arrival_ms=step.arrival_ms,
+            arrival_ms=arrival_ms,
             tenant_weight=self.policy.weights.get(step.tenant, 1.0),
         )
         waiting = scheduling.Waiting(
-            job_id.bytes, step.tier, step.tenant, step.length, step.arrival_ms, step.estimate, step.tokens
+            job_id.bytes, step.tier, step.tenant, step.length, arrival_ms, step.estimate, step.tokens
         )
-        assert self.broker.publish([entry]) == [self.policy.publish(waiting)]
+        assert self.broker.publish([entry]) == [self.policy.publish(waiting, self.now_ms)]
 
-    def claim(self, step: Claim) -> None:
-        weights = TIER_WEIGHTS[step.weights]
-        tiers = sorted({tier for tier, _ in step.queues})
-        served = [
-            scheduling.Served(t, weights.get(t, 1.0), frozenset(n for tier, n in step.queues if tier == t))
-            for t in tiers
-        ]
+    def claim(self, step: Claim) -> list[UUID]:
         request = ClaimRequest(
-            tuple(f"{MODEL}.{tier}.{length}" for tier, length in step.queues),
-            credit=Credit(step.jobs, step.kv_tokens),
-            limit=10,
-            worker="w",
+            tuple(map(queue_name, step.queues)),
+            credit=step.credit,
+            limit=5,
+            worker=step.worker,
             lease_seconds=60,
-            tiers={tier: TierTerms(weight) for tier, weight in weights.items()},
+            tiers=step.tiers,
+            paused=frozenset(map(queue_name, step.paused)),
+            caps=tuple(Cap(tuple(map(queue_name, queues)), jobs) for queues, jobs in step.caps),
+            load=step.load,
         )
-        claimed = self.broker.claim(request).jobs
-        expected = self.policy.claim(served, scheduling.Room(step.jobs, step.kv_tokens))
-        assert [c.token.job_id.bytes for c in claimed] == expected
-        self.held |= {c.token.job_id: c for c in claimed}
+        ask = scheduling.Ask(
+            queues=step.queues,
+            credit=step.credit,
+            limit=5,
+            tiers=step.tiers,
+            paused=step.paused,
+            caps=step.caps,
+            load=step.load,
+            worker=step.worker,
+            now_ms=self.now_ms,
+        )
+        expected, claims = self.policy.claim(ask), self.broker.claim(request)
+        assert [c.token.job_id.bytes for c in claims.jobs] == expected.jobs
+        assert [c.token.job_id.bytes for c in claims.jobs if c.is_parked] == [j for j in [expected.parked] if j]
+        assert claims.again_ms == expected.again_ms
+        self.held |= {c.token.job_id: c for c in claims.jobs}
+        return [c.token.job_id for c in claims.jobs]
 
     def touch(self, step: Touch) -> None:
         job_id = UUID(int=step.number)
@@ -154,25 +233,42 @@ class Both:
         if step.verb == "cancel" and not held:
             assert (self.broker.cancel(job_id) == "queued") == self.policy.cancel(job_id.bytes)
         elif held and step.verb == "ack":
-            assert self.broker.ack(held.token, status="succeeded") == self.policy.ack(job_id.bytes)
+            was_ours = self.broker.ack(held.token, status="succeeded", used=step.used)
+            assert was_ours == self.policy.ack(job_id.bytes, step.used)
             del self.held[job_id]
         elif held and step.verb == "release":
-            assert self.broker.release(held.token) == self.policy.release(job_id.bytes)
+            assert self.broker.release(held.token) == self.policy.release(job_id.bytes, self.now_ms)
             del self.held[job_id]
 
     def drain(self) -> None:
+        """What is left comes out one by one, in the same order."""
         everything = frozenset((t, n) for t in TIERS for n in LENGTHS)
-        for _ in range(41):
-            self.claim(Claim(everything, 1, 10**6, 0))
+        while self.claim(Claim("w1", everything, Credit(1, 10**6), {"realtime": TierTerms(3.0)})):
+            self.compare_passes()
 
 
-@pytest.mark.timeout(300)
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(history=histories())
-def test_lua_and_python_claim_the_same_jobs_on_any_history(valkey: str, history: list[Step]) -> None:
+def queue_name(queue: Queue) -> str:
+    return f"{MODEL}.{queue[0]}.{queue[1]}"
+
+
+def compare(valkey: str, history: list[Step]) -> None:
     client = broker_module.connect(valkey)
     both = Both(Broker(client, prefix=f"{{order-{secrets.token_hex(6)}}}:"))
     for step in history:
         both.apply(step)
     both.drain()
     client.close()
+
+
+@pytest.mark.timeout(300)
+@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(history=histories(guarded=False))
+def test_lua_and_python_claim_the_same_jobs_on_any_history(valkey: str, history: list[Step]) -> None:
+    compare(valkey, history)
+
+
+@pytest.mark.timeout(300)
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(history=histories(guarded=True))
+def test_they_do_so_within_any_guards_and_among_several_workers(valkey: str, history: list[Step]) -> None:
+    compare(valkey, history)

@@ -166,4 +166,4 @@ def test_when_all_is_finished_only_bounded_tables_are_left(broker: Broker) -> No
     while claimed := claim(broker, ["control", *queues]):
         for each in claimed:
             assert broker.ack(each.token, status="succeeded")
-    assert keys(broker) <= {"queues", "plain", "weights", "tiers", "pass", "sets"}
+    assert keys(broker) <= {"queues", "plain", "weights", "tiers", "pass", "sets", "floor", "came"}

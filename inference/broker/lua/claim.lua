@@ -1,25 +1,19 @@
--- most jobs, KV tokens, margin a job, worker, lease ms, claim ids (16 bytes each, one for each job at most),
--- model, number of tiers, number of plain queues, {tier, weight, its lengths joined by commas}..., plain queues...,
--- job queues...
--- ->  {now, {id, claim, queue, tenant, prompt, expected, estimate, arrival, mailbox, streamed, body,
---         watched}...}
--- The order is that of inference/scheduling.py; tiers come in the order that breaks ties.
-local SET_IDLE_MS, SET_TOUCH_MS = 600000, 60000
-local most, kv, margin, worker = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4]), ARGV[5]
-local now = now_ms()
-local model, tier_count, plain_count = ARGV[8], tonumber(ARGV[9]), tonumber(ARGV[10])
-local until_ms, out = now + tonumber(ARGV[6]), { now }
-local PLAIN = 11 + 3 * tier_count    -- where the queues' names begin
+-- See asked.lua  ->  {now, when to ask again, ms, or '', {id, claim, queue, tenant, prompt, expected, estimate, arrival,
+--                    mailbox, streamed, body, watched, parked}...}
+-- The order is that of inference/scheduling.py and inference/turns.py.
+local out, is_parked = { now, '' }, false
 
-local function take(id, entry, body)
-  local claim = string.sub(ARGV[7], (#out - 1) * 16 + 1, #out * 16)
-  lease(id, entry.queue, claim, worker, until_ms)
+local function take(id, entry, body, ...)
+  local claim = string.sub(claim_ids, taken * 16 + 1, taken * 16 + 16)
+  taken = taken + 1
+  lease(id, entry.queue, claim, worker, until_ms, ...)
+  if entry.unfit then call('HDEL', P .. 'e:' .. id, 'u') end
   out[#out + 1] = { id, claim, entry.queue, entry.tenant, entry.prompt, entry.expected, entry.estimate, entry.arrival,
-    entry.mailbox, entry.streamed, body, call('EXISTS', P .. 'w:' .. id) }
+    entry.mailbox, entry.streamed, body, call('EXISTS', P .. 'w:' .. id), is_parked and 1 or 0 }
 end
 
 local function take_plain(queue)
-  while #out <= most do
+  while taken < most do
     local id = call('ZRANGE', P .. 'a:' .. queue, 0, 0)[1]
     if not id then return end
     local entry = read(id)
@@ -28,122 +22,128 @@ local function take_plain(queue)
   end
 end
 
--- A set of lengths that is new gets its indexes; sets that no worker claims with any more lose theirs.
-local function make_set(t)
-  call('DEL', t.index, P .. 'f:' .. t.group .. ':' .. t.set)
-  for _, tenant in ipairs(call('HKEYS', P .. 'busy:' .. t.group)) do
-    rank(t.group, t.set, split(t.set), tenant)
-  end
+local function read_passes()
+  local fields = {}
+  for _, t in ipairs(tiers) do fields[#fields + 1], fields[#fields + 2] = t.tier, t.tier .. '^' end
+  local found = call('HMGET', P .. 'tiers:' .. model, unpack(fields))
+  for i, t in ipairs(tiers) do t.pass, t.floor = tonumber(found[2 * i - 1] or 0), tonumber(found[2 * i] or 0) end
 end
 
-local function ensure_sets(tiers)
-  local key, used = P .. 'sets:' .. model, {}
-  local fields = call('HGETALL', key)
-  for i = 1, #fields, 2 do used[fields[i]] = tonumber(fields[i + 1]) end
+local function write_passes()
+  local fields = {}
   for _, t in ipairs(tiers) do
-    local field = t.tier .. ':' .. t.set
-    if not used[field] then make_set(t) end
-    if not used[field] or now - used[field] > SET_TOUCH_MS then call('HSET', key, field, int(now)) end
-    used[field] = now
-  end
-  set_fields[model] = {}
-  for field, at_ms in pairs(used) do
-    if now - at_ms > SET_IDLE_MS then
-      call('HDEL', key, field)
-      call('DEL', P .. 'i:' .. model .. ':' .. field, P .. 'f:' .. model .. ':' .. field)
-    else
-      table.insert(set_fields[model], field)
+    if t.is_moved then
+      for _, part in ipairs({ t.tier, t.pass, t.tier .. '^', t.floor }) do fields[#fields + 1] = part end
     end
   end
+  if #fields > 0 then call('HSET', P .. 'tiers:' .. model, unpack(fields)) end
 end
 
-local function read_tier(at)
-  local group, set = model .. ':' .. ARGV[at], ARGV[at + 2]
-  return { model = model, tier = ARGV[at], weight = tonumber(ARGV[at + 1]), group = group, set = set, pass = 0,
-    index = P .. 'i:' .. group .. ':' .. set }
-end
-
--- The tenant whose turn it is within a tier; nil if the tier has no work.
-local function find_tenant(t)
-  t.tenant = call('ZRANGE', t.index, 0, 0)[1]
-  return t.tenant
-end
-
--- Tiers that were idle come back, beside those this claim serves.
-local function place_tiers(tiers, key)
-  local fields, floor = { '' }, nil
-  for _, t in ipairs(tiers) do fields[#fields + 1], fields[#fields + 2] = t.tier, t.tier .. '+' end
-  local found = call('HMGET', key, unpack(fields))
-  for i, t in ipairs(tiers) do
-    t.pass, t.is_new = tonumber(found[2 * i] or 0), found[2 * i + 1]
-    if not t.is_new and (not floor or t.pass < floor) then floor = t.pass end
-  end
-  for _, t in ipairs(tiers) do
-    if t.is_new then
-      t.pass = math.max(t.pass, floor or tonumber(found[1] or 0))
-      call('HDEL', key, t.tier .. '+')
-      call('HSET', key, t.tier, t.pass)
-    end
-  end
-end
-
-local function smallest(tiers)
+local function next_tier()
   local best
   for _, t in ipairs(tiers) do
-    if t.tenant and (not best or t.pass < best.pass) then best = t end
+    if t.tenant and not is_barred(t) and (not best or t.pass < best.pass) then best = t end
   end
   return best
 end
 
--- Take the next job of a tier and return its estimate; nil if it does not fit.
-local function take_job(t)
-  local id = head(t.group, t.tenant, sets_of(t)[t.set])
-  local entry = read(id)
-  local need = tokens_of(entry) + margin
-  if need > kv then return nil end
-  kv = kv - need
-  local pass, estimate = pass_of(t.group, t.tenant), tonumber(entry.estimate)
-  set_pass(t.group, t.tenant, pass + estimate / weight_of(t.tenant), '', pass)
-  dequeue(id, entry)
-  take(id, entry, '')
-  refresh(t, t.tenant)
-  return estimate
-end
-
--- Returns the pass of the tier served last, before it was charged; nil if none was.
-local function take_jobs(tiers)
-  local last
-  while #out <= most do
-    local t = smallest(tiers)
-    local estimate = t and take_job(t)
-    if not estimate then return last end
-    last, t.is_charged = t.pass, true
-    t.pass = t.pass + estimate / t.weight
-    if #out <= most then find_tenant(t) end
-  end
-  return last
-end
-
-local function take_and_charge(tiers)
-  -- A worker that serves one tier makes no choice between tiers, and charges none.
-  local key = P .. 'tiers:' .. model
-  if tier_count > 1 then place_tiers(tiers, key) end
-  local last = take_jobs(tiers)
+-- Who may not take part in this choice falls no further behind than where it was made.
+local function push_held_back(pass)
   for _, t in ipairs(tiers) do
-    if t.is_charged and tier_count > 1 then call('HSET', key, t.tier, t.pass, '', last) end
+    if t.skips == 0 and (not t.tenant or is_barred(t)) and t.floor < pass then
+      t.pass, t.floor, t.is_moved = math.max(t.pass, pass), pass, true
+    end
   end
 end
 
-local served, tiers = {}, {}
-for i = 1, plain_count do take_plain(ARGV[PLAIN + i - 1]) end
-for i = 1, tier_count do served[i] = read_tier(8 + 3 * i) end
-if tier_count > 0 then ensure_sets(served) end
-for _, t in ipairs(served) do
-  if find_tenant(t) then tiers[#tiers + 1] = t end
+local function charge(t, entry)
+  local pass, weight = pass_of(t.group, entry.tenant), weight_of(entry.tenant)
+  set_pass(t.group, entry.tenant, pass + tonumber(entry.estimate) / weight, '', pass)
+  local marks = marks_of(t.group)
+  for _, length in ipairs(t.held) do
+    if not marks[length] or marks[length] < pass then
+      marks[length] = pass
+      call('HSET', P .. 'marks:' .. t.group, length, pass)
+    end
+  end
+  if tier_count == 1 then return string.format('%.17g', weight) end
+  t.pass, t.is_moved = t.pass + tonumber(entry.estimate) / t.weight, true
+  return string.format('%.17g ', weight) .. t.weight_text
 end
-if most > 0 and #tiers > 0 then take_and_charge(tiers) end
-if most > 0 and #tiers == 0 and #out == 1 then
+
+local function count(queue)
+  local is_any_spent = false
+  for _, allowance in ipairs({ level or false, unpack(caps) }) do
+    if allowance and allowance.queues[queue] then
+      allowance.left = allowance.left - 1
+      is_any_spent = is_any_spent or allowance.left < 1
+    end
+  end
+  return is_any_spent
+end
+
+local function take_job(t, id, entry, need)
+  kv = kv - need
+  if t.share_sequences then t.share_sequences, t.share_kv = t.share_sequences - 1, t.share_kv - need end
+  local charged = charge(t, entry)
+  dequeue(id, entry)
+  take(id, entry, '', 'g', charged)
+  refresh(t, entry.tenant)
+  t.is_stale = true
+  if not count(entry.queue) then return end
+  for _, other in ipairs(tiers) do other.is_stale = narrow(other) or other.is_stale end
+end
+
+local function serve(t)
+  local id, entry, need, parks = fitting(t)
+  if not id then
+    t.skipped[t.tenant], t.skips = true, t.skips + 1
+    return find_tenant(t)
+  end
+  -- A worker that serves one tier makes no choice between tiers, and charges none.
+  if tier_count > 1 then push_held_back(t.pass) end
+  is_parked = parks
+  take_job(t, id, entry, need)
+  if taken >= most or is_parked then return end
+  for _, each in ipairs(tiers) do
+    if each.is_stale then find_tenant(each) end
+    each.is_stale = false
+  end
+end
+
+local function take_jobs()
+  meet_others()
+  if level and level.left < 1 then
+    for _, t in ipairs(tiers) do narrow(t) end
+  end
+  local has_work = level ~= nil
+  for _, t in ipairs(tiers) do
+    find_tenant(t)
+    has_work = has_work or t.tenant ~= nil
+  end
+  bind_shares()
+  for _, t in ipairs(tiers) do t.is_gathering = gathers(t) end
+  if tier_count > 1 then read_passes() end
+  while taken < most and not is_parked do
+    local t = next_tier()
+    if not t then break end
+    serve(t)
+  end
+  if tier_count > 1 then write_passes() end
+  return has_work
+end
+
+for _, queue in ipairs(plain) do take_plain(queue) end
+for _, t in ipairs(tiers) do narrow(t) end
+if tier_count > 0 then forget_sets() end
+local has_work = tier_count > 0 and most > 0 and take_jobs()
+if tier_count > 0 then tell_others(taken, is_parked) end
+if most > 0 and taken == 0 and not has_work then
   -- Nothing is there to ring for.
-  for i = PLAIN, #ARGV do call('DEL', P .. 'bell:' .. ARGV[i]) end
+  for _, queue in ipairs(plain) do call('DEL', P .. 'bell:' .. queue) end
+  for _, t in ipairs(tiers) do
+    for _, queue in pairs(t.queues) do call('DEL', P .. 'bell:' .. queue) end
+  end
 end
+out[2] = again_ms or ''
 return out

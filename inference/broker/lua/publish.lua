@@ -24,5 +24,8 @@ end
 for i = at, #ARGV, 10 do
   replies[#replies + 1] = publish(queues[tonumber(ARGV[i])], unpack(ARGV, i + 1, i + 9))
 end
-for queue, times in pairs(rings) do ring(queue, times) end
+for queue, times in pairs(rings) do
+  ring(queue, times)
+  call('HSET', P .. 'came:' .. place(queue).model, place(queue).tier, now)
+end
 return replies

@@ -7,8 +7,9 @@ if entry.cancelled then
   return 1
 end
 local has_sent = call('HGET', P .. 'e:' .. id, 'o')
-call('ZREM', P .. 'l:' .. entry.queue, id)
-call('HDEL', P .. 'e:' .. id, 'c', 'w', 'o', 'n')
+call('ZREM', P .. 'l:' .. entry.queue, id)    -- first: with the memory full, only then it may write
+correct(entry, charged_by(id), -tonumber(entry.estimate))
+call('HDEL', P .. 'e:' .. id, 'c', 'w', 'o', 'n', 'g')
 local first_ms, from_ms = tonumber(ARGV[5]), nil
 if first_ms > 0 then
   local doublings = math.min(call('HINCRBY', P .. 'e:' .. id, 'f', 1) - 1, 30)

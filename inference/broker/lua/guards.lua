@@ -1,0 +1,152 @@
+-- What holds work back from a claim, tier by tier; as inference/turns.py.
+local SET_IDLE_MS, SET_TOUCH_MS = 600000, 1000
+local OVERTAKE_MS, MAX_SKIPS, ONLINE_MS = 2000, 8, 10000
+local taken = 0
+
+local function is_spent(allowance, queue) return allowance.left < 1 and allowance.queues[queue] end
+
+local function is_held(t, length)
+  if t.paused[length] then return true end
+  for _, cap in ipairs(caps) do
+    if is_spent(cap, t.queues[length]) then return true end
+  end
+  return false
+end
+
+-- A set of lengths that is new gets its indexes.
+local function make_set(t)
+  call('DEL', t.index, P .. 'f:' .. t.group .. ':' .. t.set)
+  for _, tenant in ipairs(call('HKEYS', P .. 'busy:' .. t.group)) do rank(t.group, t.set, t.open, tenant) end
+end
+
+local function use_set(t)
+  local used, field = used_sets(model), t.tier .. ':' .. t.set
+  if used[field] and now - used[field] <= SET_TOUCH_MS then return end
+  call('HSET', P .. 'sets:' .. model, field, int(now))
+  if not used[field] then
+    make_set(t)
+    sets_read[t.group] = nil
+  end
+  used[field] = now
+end
+
+-- Work out what may be taken of a tier now. Says whether that is different.
+local function narrow(t)
+  local before_this = t.set
+  t.open, t.held = {}, {}
+  for _, length in ipairs(t.lengths) do
+    if is_held(t, length) then
+      t.held[#t.held + 1] = length
+    elseif not (level and is_spent(level, t.queues[length])) then
+      t.open[#t.open + 1] = length
+    end
+  end
+  t.set = table.concat(t.open, ',')
+  t.index = P .. 'i:' .. t.group .. ':' .. t.set
+  if t.set ~= '' then use_set(t) end
+  return t.set ~= before_this
+end
+
+-- Sets that no worker claims with any more lose their indexes.
+local function forget_sets()
+  local used = used_sets(model)
+  for field, at_ms in pairs(used) do
+    if now - at_ms > SET_IDLE_MS then
+      call('HDEL', P .. 'sets:' .. model, field)
+      call('DEL', P .. 'i:' .. model .. ':' .. field, P .. 'f:' .. model .. ':' .. field)
+      used[field] = nil
+      sets_read = {}
+    end
+  end
+end
+
+local function first_unskipped(t)
+  if t.skips == 0 then return call('ZRANGE', t.index, 0, 0)[1] end
+  for _, tenant in ipairs(call('ZRANGE', t.index, 0, t.skips)) do
+    if not t.skipped[tenant] then return tenant end
+  end
+  return nil
+end
+
+-- The tenant whose turn it is within a tier; nil if the tier has no work that may be taken.
+local function find_tenant(t)
+  t.tenant = nil
+  if t.set == '' or t.skips >= MAX_SKIPS then return end
+  t.tenant = first_unskipped(t)
+  for _ = 1, FIXES do
+    if not t.tenant or not raise(t, t.tenant, t.open) then return end
+    t.tenant = first_unskipped(t)
+  end
+end
+
+local function came_lately(t)
+  local came = tonumber(call('HGET', P .. 'came:' .. model, t.tier))
+  return came and now - came <= ONLINE_MS
+end
+
+local function is_online_busy()
+  for _, t in ipairs(tiers) do
+    if not t.share_sequences and (t.tenant or came_lately(t)) then return true end
+  end
+  return false
+end
+
+-- A share binds only while online work waits, or came lately.
+local function bind_shares()
+  local has_shares = false
+  for _, t in ipairs(tiers) do has_shares = has_shares or t.share_sequences end
+  if has_shares and not is_online_busy() then
+    for _, t in ipairs(tiers) do t.share_sequences, t.share_kv = nil, nil end
+  end
+end
+
+-- Whether a worker that has other work waits for more of this tier to come.
+local function gathers(t)
+  if load.in_flight == 0 or t.gather_jobs == 0 or not t.tenant then return false end
+  local waiting, oldest = 0, nil
+  for _, length in ipairs(t.open) do
+    local key = P .. 'a:' .. t.queues[length]
+    local arrival = tonumber(call('ZRANGE', key, 0, 0, 'WITHSCORES')[2])
+    waiting = waiting + call('ZCARD', key)
+    if arrival then oldest = math.min(oldest or arrival, arrival) end
+  end
+  local left_ms = (oldest or 0) + t.gather_ms - now
+  if waiting >= t.gather_jobs or left_ms <= 0 then return false end
+  ask_again(left_ms)
+  return true
+end
+
+-- Whether reserve, share or a gather window holds the whole tier back.
+local function is_barred(t)
+  return t.is_gathering or (not t.uses_reserve and sequences - taken <= reserve.sequences)
+    or (t.share_sequences ~= nil and t.share_sequences < 1)
+end
+
+local function room_of(t)
+  local free = t.uses_reserve and kv or kv - reserve.kv
+  return t.share_kv and math.min(free, t.share_kv) or free
+end
+
+-- Whether a job that does not fit has waited for room long enough to be parked here.
+local function may_be_parked(id, entry)
+  local since = tonumber(entry.unfit) or now
+  if not entry.unfit then call('HSET', P .. 'e:' .. id, 'u', int(now)) end
+  if not may_park then return false end
+  if now - since >= OVERTAKE_MS then return true end
+  ask_again(since + OVERTAKE_MS - now)
+  return false
+end
+
+-- The first of the tenant's heads that fits, or is to be parked: id, entry, need, whether to park it.
+local function fitting(t)
+  local tried = {}
+  while true do
+    local id, length = head(t.group, t.tenant, t.open, tried)
+    if not id then return nil end
+    local entry = read(id)
+    local need = tokens_of(entry) + margin
+    if need <= room_of(t) then return id, entry, need, false end
+    if may_be_parked(id, entry) then return id, entry, need, true end
+    tried[length] = true
+  end
+end

@@ -1,0 +1,91 @@
+-- What a claim leaves to less loaded workers; as inference/levelling.py.
+local HEARD_MS, FORGET_MS, LEVEL_AGAIN_MS = 1100, 60000, 25
+local level             -- {queues, left}: what this claim may take of the queues that others serve too
+local left_to_others = 0
+local heard_before      -- this worker's last claim, ms
+
+local function read_peer(text_of)
+  local peer, queues = {}, nil
+  peer.heard, peer.in_flight, peer.slots, peer.free, queues = string.match(text_of, '^(%S+) (%S+) (%S+) (%S+) (.*)$')
+  for field in pairs({ heard = 1, in_flight = 1, slots = 1, free = 1 }) do peer[field] = tonumber(peer[field]) end
+  peer.queues = {}
+  for queue in string.gmatch(queues, '%S+') do peer.queues[queue] = true end
+  return peer
+end
+
+-- Those that were heard lately, and still had room then. Forgets those that are gone.
+local function read_peers()
+  local peers, fields = {}, call('HGETALL', P .. 'workers:' .. model)
+  for i = 1, #fields, 2 do
+    local peer = read_peer(fields[i + 1])
+    if fields[i] == worker then
+      heard_before = peer.heard
+    elseif now - peer.heard > FORGET_MS then
+      call('HDEL', P .. 'workers:' .. model, fields[i])
+    elseif peer.free > 0 and now - peer.heard <= HEARD_MS then
+      peers[#peers + 1] = peer
+    end
+  end
+  return peers
+end
+
+local function room_at(peer, height, slots)
+  return math.max(0, math.min(peer.free, math.floor(height * peer.slots / slots) - peer.in_flight))
+end
+
+-- How many of `waiting` are this worker's, if all are filled up to one level of occupancy.
+local function own_share(own, peers, waiting)
+  local slots = own.slots
+  for _, peer in ipairs(peers) do slots = math.max(slots, peer.slots) end
+  local low, high = 0, 2 * slots
+  while low < high do
+    local height = math.floor((low + high) / 2)
+    local room = room_at(own, height, slots)
+    for _, peer in ipairs(peers) do room = room + room_at(peer, height, slots) end
+    if room >= waiting then high = height else low = height + 1 end
+  end
+  return room_at(own, low, slots)
+end
+
+local function is_served(peers, name)
+  for _, peer in ipairs(peers) do
+    if peer.queues[name] then return true end
+  end
+  return false
+end
+
+-- {queue -> true} of those that others serve too, what waits in them, and one of them in which something does.
+local function shared_queues(peers)
+  local shared, waiting, one = {}, 0, nil
+  for _, t in ipairs(tiers) do
+    for _, length in ipairs(t.open) do
+      if is_served(peers, t.tier .. ':' .. length) then
+        local queue = t.queues[length]
+        local jobs = call('ZCARD', P .. 'a:' .. queue)
+        shared[queue], waiting, one = true, waiting + jobs, jobs > 0 and queue or one
+      end
+    end
+  end
+  return shared, waiting, one
+end
+
+local function meet_others()
+  local peers = load.slots > 0 and read_peers() or {}
+  if #peers == 0 then return end
+  local shared, waiting, one = shared_queues(peers)
+  if waiting == 0 then return end
+  local mine = own_share({ in_flight = load.in_flight, slots = load.slots, free = sequences }, peers, waiting)
+  if mine < 1 and not (heard_before and now - heard_before < LEVEL_AGAIN_MS) then mine = 1 end
+  level, left_to_others = { queues = shared, left = mine }, waiting - mine
+  if mine < 1 then ring(one, 1) end    -- this worker took the bell that was one of the others'
+end
+
+local function tell_others(taken, is_parked)
+  if level and level.left < 1 and left_to_others > 0 then ask_again(LEVEL_AGAIN_MS) end
+  if load.slots < 1 then return end
+  local parts = { int(now), int(load.in_flight + taken), int(load.slots), int(math.max(0, is_parked and 0 or sequences - taken)) }
+  for _, t in ipairs(tiers) do
+    for _, length in ipairs(t.lengths) do parts[#parts + 1] = t.tier .. ':' .. length end
+  end
+  call('HSET', P .. 'workers:' .. model, worker, table.concat(parts, ' '))
+end

@@ -1,0 +1,50 @@
+"""How a burst spreads: what one claim leaves to less loaded workers. Pure; see `docs/scheduling.md`.
+
+`inference/broker/lua/levelling.lua` computes the same.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+HEARD_MS: Final = 1_100
+"""A worker that did not claim for so long holds nobody back. An idle one asks every second."""
+FORGET_MS: Final = 60_000
+AGAIN_MS: Final = 25
+"""Who left something to others may have one more after so long: they may be slow, or serve only some of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """A worker as its last claim told it."""
+
+    heard_ms: int
+    in_flight: int
+    """With what that claim took."""
+    slots: int
+    free: int
+    """Sequences that it could still have taken."""
+    queues: frozenset[tuple[str, str]]
+    """Tier and length of each queue that it serves."""
+
+
+def share(own: Peer, peers: Iterable[Peer], waiting: int) -> int:
+    """Return how many of `waiting` jobs are `own`'s, if all are filled up to one level of occupancy.
+
+    Whole numbers all the way, so that the script finds the same.
+    """
+    workers = [own, *peers]
+    most = max(worker.slots for worker in workers)
+    low, high = 0, 2 * most
+    while low < high:
+        level = (low + high) // 2
+        if sum(_room(worker, level, most) for worker in workers) >= waiting:
+            high = level
+        else:
+            low = level + 1
+    return _room(own, low, most)
+
+
+def _room(worker: Peer, level: int, most: int) -> int:
+    """Return what `worker` takes until `level / most` of its slots are full."""
+    return max(0, min(worker.free, level * worker.slots // most - worker.in_flight))

@@ -1,0 +1,315 @@
+"""One claim: what it may take within its guards, tier by tier. Pure; see `docs/scheduling.md`."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from inference import levelling
+from inference.guards import NO_LOAD, NO_TERMS, Credit, Load, Room, TierTerms
+from inference.lines import Tier, Waiting
+
+OVERTAKE_MS: Final = 2_000
+"""How long others may pass a job that fits no asking worker, from when it first did not fit."""
+MAX_SKIPS: Final = 8
+"""Tenants of a tier whose jobs do not fit, that one claim looks past."""
+ONLINE_MS: Final = 10_000
+"""Online work that came in this time still bounds the shares of the other tiers."""
+
+Queue = tuple[str, str]
+"""Tier and length."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """One worker's claim."""
+
+    queues: frozenset[Queue]
+    credit: Credit
+    limit: int
+    tiers: Mapping[str, TierTerms] = field(default_factory=dict)
+    paused: frozenset[Queue] = frozenset()
+    caps: tuple[tuple[frozenset[Queue], int], ...] = ()
+    load: Load = NO_LOAD
+    worker: str = ""
+    now_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """What a claim took, in order."""
+
+    jobs: list[bytes]
+    parked: bytes | None = None
+    """The last of them, if it does not fit yet."""
+    again_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """A running job: by which weights it was charged; by none in its tier if the claim made no choice there."""
+
+    queue: Queue
+    tenant_weight: float
+    tier_weight: float | None
+
+
+@dataclass(slots=True)
+class State:
+    """What is known of a model between claims."""
+
+    weights: Mapping[str, float]
+    tiers: dict[str, Tier] = field(default_factory=dict)
+    leased: dict[bytes, Lease] = field(default_factory=dict)
+    unfit: dict[bytes, int] = field(default_factory=dict)
+    """Waiting job -> since when it fits no asking worker."""
+    came: dict[str, int] = field(default_factory=dict)
+    """Tier -> its last publish."""
+    workers: dict[str, levelling.Peer] = field(default_factory=dict)
+
+    def tier(self, name: str) -> Tier:
+        """Return a tier, made on first use."""
+        return self.tiers.setdefault(name, Tier(self.weights))
+
+    def waiting(self, queue: Queue) -> list[Waiting]:
+        """Return the jobs that wait in one queue."""
+        busy = self.tier(queue[0]).busy.values()
+        return [job for jobs in busy for job in jobs.waiting.values() if job.length == queue[1]]
+
+
+@dataclass(slots=True)
+class Allowance:
+    """How many more jobs may be taken of some queues together."""
+
+    queues: frozenset[Queue]
+    left: int
+
+
+@dataclass(slots=True)
+class Bid:
+    """A tier during one claim."""
+
+    name: str
+    tier: Tier
+    terms: TierTerms
+    served: frozenset[str]
+    open: frozenset[str] = frozenset()
+    """Of the lengths served, those that jobs may be taken of."""
+    held: frozenset[str] = frozenset()
+    """Those that a pause or a cap holds back."""
+    share: Room | None = None
+    """What it may still take, if that binds now."""
+    is_gathering: bool = False
+    tenant: str | None = None
+    """Whose turn it is; None if the tier has no work that may be taken."""
+    skipped: set[str] = field(default_factory=set)
+    """Tenants whose jobs do not fit."""
+
+
+class Turn:
+    """The state of one claim."""
+
+    def __init__(self, state: State, ask: Ask) -> None:
+        self._state, self._ask, self._now_ms = state, ask, ask.now_ms
+        self._kv_tokens, self._again_ms = ask.credit.kv_tokens, math.inf
+        self._taken: list[bytes] = []
+        self._parked: bytes | None = None
+        leased = [lease.queue for lease in state.leased.values()]
+        self._caps = [Allowance(qs, jobs - sum(q in qs for q in leased)) for qs, jobs in ask.caps]
+        self._level: Allowance | None = None
+        self._left_to_others = 0
+        self._bids = self._make_bids()
+
+    def take(self) -> Taken:
+        """Take one job after another until room or work runs out."""
+        for bid in self._bids:
+            self._narrow(bid)
+        for tier in self._state.tiers.values():
+            tier.forget_sets(self._now_ms)
+        if self._most > 0:
+            self._meet_others()
+            self._look_at_tiers()
+        while len(self._taken) < self._most and self._parked is None and (chosen := self._next()):
+            self._serve(chosen)
+        self._tell_others()
+        return Taken(self._taken, self._parked, None if self._again_ms == math.inf else int(self._again_ms))
+
+    @property
+    def _most(self) -> int:
+        return max(0, min(self._ask.limit, self._ask.credit.sequences))
+
+    def _make_bids(self) -> list[Bid]:
+        names = {tier for tier, _ in self._ask.queues}
+        terms = {name: self._ask.tiers.get(name, NO_TERMS) for name in names}
+        return [
+            Bid(
+                n,
+                self._state.tier(n),
+                terms[n],
+                frozenset(length for tier, length in self._ask.queues if tier == n),
+            )
+            for n in sorted(names, key=lambda name: (-terms[name].weight, name))
+        ]
+
+    def _narrow(self, bid: Bid) -> bool:
+        """Work out what may be taken of a tier now. False: as before."""
+        held = frozenset(length for length in bid.served if self._is_held((bid.name, length)))
+        left = {length for length in bid.served - held if self._is_left((bid.name, length))}
+        before, bid.held, bid.open = bid.open, held, bid.served - held - left
+        bid.tier.use_set(bid.open, self._now_ms)
+        return bid.open != before
+
+    def _is_held(self, queue: Queue) -> bool:
+        return queue in self._ask.paused or any(cap.left < 1 and queue in cap.queues for cap in self._caps)
+
+    def _is_left(self, queue: Queue) -> bool:
+        return self._level is not None and self._level.left < 1 and queue in self._level.queues
+
+    def _look_at_tiers(self) -> None:
+        for bid in self._bids:
+            self._find_tenant(bid)
+        online = (bid for bid in self._bids if bid.terms.share is None)
+        is_bound = any(bid.tenant or self._came_lately(bid.name) for bid in online)
+        for bid in self._bids:
+            bid.share = bid.terms.share if is_bound else None
+            bid.is_gathering = self._gathers(bid)
+
+    def _came_lately(self, tier: str) -> bool:
+        return self._now_ms - self._state.came.get(tier, -ONLINE_MS - 1) <= ONLINE_MS
+
+    def _gathers(self, bid: Bid) -> bool:
+        """Whether a worker that has other work waits for more of this tier to come."""
+        if not self._ask.load.in_flight or not bid.terms.gather_jobs or bid.tenant is None:
+            return False
+        waiting = [job for length in bid.open for job in self._state.waiting((bid.name, length))]
+        left_ms = min(job.arrival_ms for job in waiting) + round(bid.terms.gather_seconds * 1000) - self._now_ms
+        if len(waiting) >= bid.terms.gather_jobs or left_ms <= 0:
+            return False
+        self._ask_again(left_ms)
+        return True
+
+    def _find_tenant(self, bid: Bid) -> None:
+        is_over = len(bid.skipped) >= MAX_SKIPS
+        bid.tenant = None if is_over else bid.tier.next_tenant(bid.open, bid.skipped)
+
+    def _is_barred(self, bid: Bid) -> bool:
+        """Whether reserve, share or a gather window holds the whole tier back."""
+        free = self._ask.credit.sequences - len(self._taken)
+        is_reserved = not bid.terms.uses_reserve and free <= self._ask.credit.reserve.sequences
+        return bid.is_gathering or is_reserved or (bid.share is not None and bid.share.sequences < 1)
+
+    def _next(self) -> Bid | None:
+        """Return the tier whose turn it is. Equal passes: the heavier, then by name."""
+        return min(
+            (bid for bid in self._bids if bid.tenant is not None and not self._is_barred(bid)),
+            key=lambda bid: bid.tier.pass_,
+            default=None,
+        )
+
+    def _serve(self, bid: Bid) -> None:
+        job = self._fitting(bid)
+        if job is None:
+            bid.skipped.add(str(bid.tenant))
+            self._find_tenant(bid)
+            return
+        self._push_held_back(bid.tier.pass_)
+        self._take(bid, job)
+        if len(self._taken) >= self._most or self._parked:
+            return
+        changed = [other for other in self._bids if self._narrow(other) or other is bid]
+        for each in changed:
+            self._find_tenant(each)
+
+    def _fitting(self, bid: Bid) -> Waiting | None:
+        """Return the tenant's first head that fits, or has waited for room long enough to be parked here."""
+        for job in bid.tier.busy[str(bid.tenant)].heads(bid.open):
+            if self._need(job) <= self._room(bid):
+                return job
+            left_ms = self._state.unfit.setdefault(job.job_id, self._now_ms) + OVERTAKE_MS - self._now_ms
+            if self._ask.credit.may_park and left_ms <= 0:
+                self._parked = job.job_id
+                return job
+            if self._ask.credit.may_park:
+                self._ask_again(left_ms)
+        return None
+
+    def _need(self, job: Waiting) -> int:
+        return job.kv_tokens + self._ask.credit.margin_tokens
+
+    def _room(self, bid: Bid) -> int:
+        free = self._kv_tokens - (0 if bid.terms.uses_reserve else self._ask.credit.reserve.kv_tokens)
+        return min(free, bid.share.kv_tokens) if bid.share else free
+
+    def _push_held_back(self, pass_: float) -> None:
+        """Who may not take part in this choice falls no further behind than where it was made."""
+        if len(self._bids) < 2:
+            return
+        for bid in self._bids:
+            if not bid.skipped and (bid.tenant is None or self._is_barred(bid)):
+                bid.tier.pass_ = max(bid.tier.pass_, pass_)
+                bid.tier.floor = max(bid.tier.floor, pass_)
+
+    def _take(self, bid: Bid, job: Waiting) -> None:
+        self._taken.append(job.job_id)
+        self._state.unfit.pop(job.job_id, None)
+        tenant_pass, need = bid.tier.charge(job), self._need(job)
+        for length in bid.held:
+            bid.tier.marks[length] = max(bid.tier.marks.get(length, tenant_pass), tenant_pass)
+        bid.tier.remove(job)
+        self._kv_tokens -= need
+        if bid.share:
+            bid.share = Room(bid.share.sequences - 1, bid.share.kv_tokens - need)
+        self._lease(bid, job)
+
+    def _lease(self, bid: Bid, job: Waiting) -> None:
+        """Hold the job. A worker that serves one tier makes no choice between tiers, and charges none."""
+        queue, tier_weight = (job.tier, job.length), bid.terms.weight if len(self._bids) > 1 else None
+        self._state.leased[job.job_id] = Lease(queue, bid.tier.weight(job.tenant), tier_weight)
+        if tier_weight is not None:
+            bid.tier.pass_ += job.estimate / tier_weight
+        for allowance in [*self._caps, *([self._level] if self._level else [])]:
+            allowance.left -= queue in allowance.queues
+
+    def _meet_others(self) -> None:
+        """Leave to less loaded workers what is theirs; but take one, unless that has just happened."""
+        load, now_ms = self._ask.load, self._now_ms
+        peers = self._peers()
+        shared = frozenset(q for q in self._open_queues() if any(q in peer.queues for peer in peers))
+        waiting = sum(len(self._state.waiting(queue)) for queue in shared)
+        if not waiting:
+            return
+        own = levelling.Peer(now_ms, load.in_flight, load.slots, self._ask.credit.sequences, self._ask.queues)
+        mine = levelling.share(own, peers, waiting)
+        before = self._state.workers.get(self._ask.worker)
+        if mine < 1 and (before is None or now_ms - before.heard_ms >= levelling.AGAIN_MS):
+            mine = 1
+        self._level, self._left_to_others = Allowance(shared, mine), waiting - mine
+        if mine < 1:
+            for bid in self._bids:
+                self._narrow(bid)
+
+    def _peers(self) -> list[levelling.Peer]:
+        """Workers that were heard lately, and still had room then."""
+        if self._ask.load.slots < 1:
+            return []
+        others = ((name, peer) for name, peer in self._state.workers.items() if name != self._ask.worker)
+        return [p for _, p in others if p.free > 0 and self._now_ms - p.heard_ms <= levelling.HEARD_MS]
+
+    def _open_queues(self) -> list[Queue]:
+        return [(bid.name, length) for bid in self._bids for length in bid.open]
+
+    def _tell_others(self) -> None:
+        if self._level and self._level.left < 1 and self._left_to_others > 0:
+            self._ask_again(levelling.AGAIN_MS)
+        load, taken, workers = self._ask.load, len(self._taken), self._state.workers
+        if load.slots < 1:
+            return
+        for name in [n for n, peer in workers.items() if self._now_ms - peer.heard_ms > levelling.FORGET_MS]:
+            del workers[name]
+        free = 0 if self._parked else max(0, self._ask.credit.sequences - taken)
+        workers[self._ask.worker] = levelling.Peer(
+            self._now_ms, load.in_flight + taken, load.slots, free, self._ask.queues
+        )
+
+    def _ask_again(self, after_ms: float) -> None:
+        self._again_ms = min(self._again_ms, math.ceil(after_ms))
