@@ -139,7 +139,7 @@ def _claims(ours: Broker, pull: int, claims: int, server: dict[str, float]) -> f
     seconds, claiming = [], 0.0
     for _ in range(claims):
         before, began = _script_us(ours), time.perf_counter()
-        claimed = _claim(ours, pull)
+        claimed = claim(ours, pull)
         seconds.append(time.perf_counter() - began)
         claiming += _script_us(ours) - before
         if len(claimed) != pull:
@@ -149,7 +149,8 @@ def _claims(ours: Broker, pull: int, claims: int, server: dict[str, float]) -> f
     return 1e6 * statistics.median(seconds)
 
 
-def _claim(ours: Broker, pull: int) -> list[Claimed]:
+def claim(ours: Broker, pull: int) -> list[Claimed]:
+    """Claim so many jobs of all queues, on a worker's usual terms."""
     return ours.claim(
         ClaimRequest(
             QUEUES,

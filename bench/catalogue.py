@@ -16,6 +16,9 @@ from bench import (
     b15_burst,
     s1_late_tenant,
     s2_shares,
+    s3_lengths,
+    s4_million_queued,
+    s5_million_run,
 )
 from bench.row import Row
 
@@ -32,6 +35,9 @@ _MODULES: Final = (
     b15_burst,
     s1_late_tenant,
     s2_shares,
+    s3_lengths,
+    s4_million_queued,
+    s5_million_run,
 )
 ROWS: Final[Mapping[str, Row]] = {module.ROW.id: module.ROW for module in _MODULES}
 

@@ -2,6 +2,7 @@
 
 - `migrate`: make the tables
 - `update TABLE FILTER FIELDS`: set fields of rows, as `update Tier '{"name": "bulk"}' '{"weight": 2}'`
+- `cap QUEUE JOBS`: let so many jobs wait in a queue
 - `keys TENANTS`: make tenants, as `{"ann": 3}` with their weights, and print a key for each
 - `queue JOBS TENANTS`: queue jobs of 64 prompt tokens, of so many tenants in turn, as submissions do
 - `replay FILE`: queue a job at each moment that the file names, all of one tier and one estimate
@@ -31,7 +32,7 @@ from django.utils import timezone  # noqa: E402
 
 from bench import stack  # noqa: E402
 from inference import lifecycle, publication  # noqa: E402
-from inference.models import ApiKey, Job, JobEvent, ServedModel, Tenant  # noqa: E402
+from inference.models import ApiKey, Job, JobEvent, QueueLimit, ServedModel, Tenant  # noqa: E402
 from inference.states import Endpoint, JobStatus  # noqa: E402
 
 BULK: Final = 1_000
@@ -58,6 +59,11 @@ def migrate() -> None:
 def update(table: str, where: str, fields: str) -> None:
     """Set fields of the rows that match."""
     apps.get_model("inference", table).objects.filter(**json.loads(where)).update(**json.loads(fields))
+
+
+def cap(name: str, most: str) -> None:
+    """Set a queue's cap."""
+    QueueLimit.objects.update_or_create(queue=name, defaults={"max_jobs": int(most)})
 
 
 def keys(tenants: str) -> None:
@@ -151,7 +157,7 @@ def _job(
 
 
 VERBS: Final[Mapping[str, Callable[..., None]]] = {
-    verb.__name__: verb for verb in (migrate, update, keys, queue, replay, count, jobs, events)
+    verb.__name__: verb for verb in (migrate, update, cap, keys, queue, replay, count, jobs, events)
 }
 
 if __name__ == "__main__":

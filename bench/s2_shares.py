@@ -76,7 +76,7 @@ def _notes(sizes: Sizes) -> tuple[str, ...]:
     return (
         f"Simulated engine with {ENGINE.slots} slots, {SIM}: {_jobs_per_second():.1f} jobs/s; one tier.",
         f"Poisson arrivals, outputs exponential around {OUTPUT_TOKENS} tokens, {PROMPT_TOKENS} tokens in.",
-        f"Tokens of jobs that ended in {sizes.seconds:g} s after {sizes.settle_seconds:g} s; off: share ÷ wanted, from 1.",
+        f"Tokens of jobs that ended in {sizes.seconds:g} s after {sizes.settle_seconds:g} s to settle.",
         "Equal: loads 0.95 and 0.6, weights 1 : 1. Weighted: loads 0.95 each, weights 3 : 1.",
     )
 

@@ -29,3 +29,12 @@ def ratio(ours: float, baseline: float) -> float:
     if baseline <= 0:
         raise ValueError("the baseline measured nothing")
     return ours / baseline
+
+
+def slope(points: Sequence[tuple[float, float]]) -> float:
+    """Return the rise of y for one of x, by least squares. Raises ValueError if all have the same x."""
+    mean_x, mean_y = mean([x for x, _ in points]), mean([y for _, y in points])
+    spread = sum((x - mean_x) ** 2 for x, _ in points)
+    if spread == 0:
+        raise ValueError("a slope needs different x")
+    return sum((x - mean_x) * (y - mean_y) for x, y in points) / spread

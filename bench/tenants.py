@@ -50,6 +50,13 @@ def drawn(stream: Stream, draw: random.Random) -> Iterator[Request]:
         yield _request(stream, at, max(SHORTEST, round(draw.expovariate(1 / stream.output_tokens))))
 
 
+def drawn_equal(stream: Stream, draw: random.Random) -> Iterator[Request]:
+    """Yield its jobs whenever they come, all alike."""
+    at = stream.begin
+    while (at := at + draw.expovariate(stream.jobs_per_second)) < stream.end:
+        yield _request(stream, at, stream.output_tokens)
+
+
 def queue_p99(jobs: Sequence[Job], tenants: Sequence[str]) -> float:
     """Return the p99 queue time of the tenants' jobs, in seconds."""
     return statistics.percentile([job.queue_seconds for job in jobs if job.tenant in tenants], 0.99)
