@@ -6,6 +6,7 @@ from celery import bootsteps
 from celery.worker import state
 
 from inference.guards import Credit
+from workers.eventing import Flusher
 from workers.pool import EnginePool
 from workers.terms import Offer
 from workers.vitals import Vitals
@@ -44,6 +45,7 @@ class Consuming(bootsteps.StartStopStep):
 
     def __init__(self, consumer: Any, **kwargs: Any) -> None:
         self._timer: Any = None
+        self._events: Flusher
         self._said: tuple[Any, ...] = ()
         super().__init__(consumer, **kwargs)
 
@@ -58,6 +60,7 @@ class Consuming(bootsteps.StartStopStep):
         channel.call_after = consumer.timer.call_after
         consumer.pool.on_credit = channel.credit_changed
         consumer.pool.on_limits = channel.ask_again
+        self._events = Flusher(consumer)
         self._timer = consumer.timer.call_repeatedly(FOLLOW_SECONDS, self._tick, (consumer,))
 
     def stop(self, consumer: Any) -> None:
@@ -65,6 +68,7 @@ class Consuming(bootsteps.StartStopStep):
         if self._timer is not None:
             consumer.timer.cancel(self._timer)
             self._timer = None
+            self._events.flush()
 
     def _tick(self, consumer: Any) -> None:
         follow_queues(consumer)
