@@ -6,7 +6,7 @@ of the next, milliseconds against seconds of generation. One exception: a job th
 parked at one, which then drains until it fits.
 """
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Collection, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final
@@ -35,15 +35,23 @@ class Capacity:
 
 
 @dataclass(frozen=True, slots=True)
+class Held:
+    """What one job takes, with its margin."""
+
+    tier: str
+    kv_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
 class Load:
     """What is in flight: by the worker's own count, since the engine's gauges lag by seconds."""
 
     sequences: int = 0
-    """Every job from its claim to its acknowledgement, parked ones too."""
+    """Every job from its claim to its acknowledgement, a parked one too."""
     kv_tokens: int = 0
     """Prompt, expected output and margin of those that are not parked."""
-    parked_tokens: int | None = None
-    """The same of the job that is parked; None: no job is."""
+    parked: Held | None = None
+    """The job that waits here until it fits."""
     tiers: Mapping[str, Room] = field(default_factory=lambda: MappingProxyType({}))
     """What each tier holds of `kv_tokens`; a tier that holds nothing may be missing."""
 
@@ -70,9 +78,9 @@ def credit(
     if not is_open or sequences < 1:
         return NONE
     free = max(0, capacity.kv_tokens - load.kv_tokens)
-    if load.parked_tokens is not None:
+    if load.parked:
         held = load.held_by(reserve_tiers).kv_tokens
-        return _beside(capacity, sequences, min(free, capacity.kv_tokens - load.parked_tokens - held))
+        return _beside(capacity, sequences, min(free, capacity.kv_tokens - load.parked.kv_tokens - held))
     spare = free
     if load.sequences == 0:
         free = max(free, capacity.whole_job_tokens)
@@ -93,11 +101,20 @@ def _beside(capacity: Capacity, sequences: int, kv_tokens: int) -> Credit:
     return Credit(sequences, kv_tokens, capacity.margin_tokens, reserve=Room(sequences, kv_tokens))
 
 
-def may_start(capacity: Capacity, load: Load) -> bool:
-    """Whether the parked job fits now; if it never does, then once nothing else is in flight."""
-    if load.parked_tokens is None:
+def may_start(
+    capacity: Capacity, load: Load, *, reserve: Room = NO_ROOM, reserve_tiers: Collection[str] = ()
+) -> bool:
+    """Whether the parked job fits now, beside the reserve unless that is for it.
+
+    If it never does, it starts once nothing else of those without the reserve is in flight.
+    """
+    if load.parked is None:
         return False
-    return load.kv_tokens == 0 or load.kv_tokens + load.parked_tokens <= capacity.kv_tokens
+    if load.kv_tokens + load.parked.kv_tokens > capacity.kv_tokens:
+        return load.kv_tokens == 0
+    ordinary = load.kv_tokens - load.held_by(reserve_tiers).kv_tokens
+    is_urgent = load.parked.tier in reserve_tiers
+    return is_urgent or not ordinary or ordinary + load.parked.kv_tokens + reserve.kv_tokens <= capacity.kv_tokens
 
 
 def share(capacity: Capacity, held: Room, max_share: float) -> Room:
@@ -120,18 +137,12 @@ def fits_ever(kv_tokens: int, capacity: Capacity) -> bool:
     return kv_tokens <= capacity.kv_tokens
 
 
-@dataclass(frozen=True, slots=True)
-class _Job:
-    tier: str
-    kv_tokens: int
-
-
 class InFlight:
     """The jobs that a worker took and has not acknowledged. Not locked: its owner sees to that."""
 
     def __init__(self) -> None:
-        self._running: dict[Hashable, _Job] = {}
-        self._parked: dict[Hashable, _Job] = {}
+        self._running: dict[Hashable, Held] = {}
+        self._parked: dict[Hashable, Held] = {}
         self._tiers: dict[str, Room] = {}
         self._kv_tokens = 0
         self._load: Load | None = Load()
@@ -142,9 +153,9 @@ class InFlight:
             return
         self._load = None
         if is_parked:
-            self._parked[job] = _Job(tier, kv_tokens)
+            self._parked[job] = Held(tier, kv_tokens)
         else:
-            self._running[job] = _Job(tier, kv_tokens)
+            self._running[job] = Held(tier, kv_tokens)
             self._change(tier, 1, kv_tokens)
 
     def unpark(self, job: Hashable) -> None:
@@ -163,7 +174,7 @@ class InFlight:
     def load(self) -> Load:
         """The sum of all; worked out once after each change."""
         if self._load is None:
-            parked = sum(job.kv_tokens for job in self._parked.values()) if self._parked else None
+            parked = next(iter(self._parked.values()), None)
             sequences = len(self._running) + len(self._parked)
             self._load = Load(sequences, self._kv_tokens, parked, MappingProxyType(dict(self._tiers)))
         return self._load

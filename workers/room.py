@@ -94,16 +94,18 @@ class EngineRoom:
         return bool(offered.caps) or gate.is_hungry(offered.credit, shares, self.capacity)
 
     def _credit(self, capacity: gate.Capacity, load: gate.Load) -> Credit:
-        bounds, kept = self.bounds, NO_ROOM
-        if bounds.reserve_tiers:
-            kept = guards.reserve(Room(capacity.sequences, capacity.kv_tokens), bounds.reserve_share)
         return gate.credit(
             capacity,
             load,
             is_open=self.is_open and not self._quarantine.is_wanted,
-            reserve=kept,
-            reserve_tiers=bounds.reserve_tiers,
+            reserve=self._reserve(capacity),
+            reserve_tiers=self.bounds.reserve_tiers,
         )
+
+    def _reserve(self, capacity: gate.Capacity) -> Room:
+        if not self.bounds.reserve_tiers:
+            return NO_ROOM
+        return guards.reserve(Room(capacity.sequences, capacity.kv_tokens), self.bounds.reserve_share)
 
     # What is in flight
 
@@ -143,8 +145,10 @@ class EngineRoom:
                 news.set_result(None)
 
     def _starts(self, token: Token) -> bool:
+        capacity, tiers = self.capacity, self.bounds.reserve_tiers
+        reserve = self._reserve(capacity)
         with self._lock:
-            starts = gate.may_start(self.capacity, self._in_flight.load)
+            starts = gate.may_start(capacity, self._in_flight.load, reserve=reserve, reserve_tiers=tiers)
             if starts:
                 self._in_flight.unpark(token)
         return starts

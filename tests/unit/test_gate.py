@@ -117,6 +117,19 @@ def test_a_parked_job_starts_when_it_fits_beside_those_that_run() -> None:
     assert in_flight.load == gate.Load(2, 1000, None, {"bulk": Room(2, 1000)})
 
 
+def test_a_parked_job_leaves_the_reserve_to_those_it_is_for() -> None:
+    in_flight = loaded(("bulk", 300), ("bulk", 100), parked=700)
+    in_flight.remove(1)
+    assert not gate.may_start(CAPACITY, in_flight.load, reserve=RESERVE, reserve_tiers=["realtime"])
+    in_flight.remove(0)
+    assert gate.may_start(CAPACITY, in_flight.load, reserve=RESERVE, reserve_tiers=["realtime"])
+
+
+def test_the_reserve_is_not_kept_from_a_parked_job_that_it_is_for() -> None:
+    in_flight = loaded(("realtime", 300), parked=700)
+    assert gate.may_start(CAPACITY, in_flight.load, reserve=RESERVE, reserve_tiers=["realtime", "bulk"])
+
+
 def test_a_parked_job_whose_margin_does_not_fit_starts_alone() -> None:
     in_flight = loaded(("bulk", 300), parked=1010)
     in_flight.remove(0)
@@ -186,4 +199,4 @@ def test_a_parked_job_starts_once_the_ordinary_ones_ended_however_many_urgent_on
             in_flight.add(("urgent", number), "realtime", tokens + credit.margin_tokens)
     for number in range(len(ordinary)):
         in_flight.remove(number)
-    assert gate.may_start(CAPACITY, in_flight.load)
+    assert gate.may_start(CAPACITY, in_flight.load, reserve=RESERVE, reserve_tiers=["realtime"])
