@@ -108,7 +108,7 @@ class Execution:
         if self._abort is Abort.LOST or not self._around.room.is_open or self._abort is Abort.DRAIN:
             return await self._leave()
         began = time.monotonic()
-        started = await self._commit(lifecycle.Start(self._token, self._around.worker))
+        started = await self._commit(lifecycle.Start(self._token, self._around.worker, self.claimed.waited))
         outcome: Outcome | None = None
         applied: lifecycle.Applied | None = started
         if started and started.work:

@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Iterable, Sequence
+from datetime import timedelta
 from typing import Final, Literal
 from uuid import UUID
 
@@ -66,6 +67,12 @@ class QueueVerbs(base.Verbs):
         ids = list(job_ids)
         found = self._call("held", *base.raw(ids)) if ids else []
         return {job_id for job_id, is_held in zip(ids, found, strict=True) if is_held}
+
+    def waits(self, job_ids: Iterable[UUID]) -> dict[UUID, timedelta]:
+        """How long ago those of `job_ids` arrived that are queued or leased, by the server's clock."""
+        ids = list(job_ids)
+        found = self._call("waits", *base.raw(ids)) if ids else []
+        return {i: timedelta(milliseconds=int(ms)) for i, ms in zip(ids, found, strict=True) if ms is not None}
 
     def entries(self, cursor: str = "0", count: int = 500) -> tuple[str, list[UUID]]:
         """About `count` of the jobs held; go on with the cursor returned until it is "0".

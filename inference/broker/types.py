@@ -2,6 +2,7 @@
 
 import enum
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Final, Self
 from uuid import UUID
 
@@ -77,6 +78,7 @@ class Claimed:
     estimate: float
     arrival_ms: int
     claimed_ms: int
+    """As the arrival, by the server's clock."""
     streamed: bool
     body: bytes
     """The whole message of a Celery task that is not a job; empty for a job."""
@@ -85,6 +87,11 @@ class Claimed:
     """Somebody follows the job's states, so that its start is worth an event."""
     is_parked: bool = False
     """Does not fit yet: the worker drains until it does."""
+
+    @property
+    def waited(self) -> timedelta:
+        """How long it had been there when it was taken."""
+        return timedelta(milliseconds=self.claimed_ms - self.arrival_ms)
 
     @property
     def kv_tokens(self) -> int:

@@ -2,7 +2,7 @@
 
 import uuid
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from inference.broker.types import Token
 from inference.states import Endpoint, FailureReason, JobStatus, ReleaseReason
@@ -35,6 +35,9 @@ class Start:
 
     token: Token
     worker: str
+    waited: timedelta | None = None
+    """Since its arrival, by the broker's clock alone; None if unknown. A job that waited for less than it may does
+    not expire, whatever the clocks of those who wrote its row and who starts it say."""
 
     @property
     def job_id(self) -> uuid.UUID:

@@ -71,7 +71,8 @@ def is_overdue(row: Row, *, now: datetime, ready_since: datetime | None) -> bool
 def _start(row: Row, change: Start, terms: Terms) -> Step | None:
     if row.status is not JobStatus.QUEUED:
         return None
-    if is_overdue(row, now=terms.now, ready_since=terms.ready_since):
+    is_young = change.waited is not None and change.waited < row.start_deadline_at - row.queued_at
+    if not is_young and is_overdue(row, now=terms.now, ready_since=terms.ready_since):
         return _expired(row, terms)
     started = replace(
         row,

@@ -1,6 +1,7 @@
 """What time ends is ended: leases, start deadlines, silent workers."""
 
 import json
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -151,6 +152,18 @@ def test_nothing_expires_while_a_cold_start_is_to_blame(sluice: Broker, ready_se
     factories.make_job(created_at=now - timedelta(hours=1))
 
     assert maintenance.expire(now) == 0
+
+
+def test_a_job_that_just_came_to_its_queue_is_not_late_whatever_its_row_says(
+    sluice: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(maintenance, "CHUNK", 1)
+    (young, late), now = make_late_jobs(), timezone.now()
+    for job, arrival_ms in ((young, None), (late, round(late.created_at.timestamp() * 1000))):
+        sluice.publish([replace(publication.entry_of(job, tenant_weight=1.0), arrival_ms=arrival_ms)])
+
+    assert maintenance.expire(now) == 1
+    assert sluice.held([young.id, late.id]) == {young.id}
 
 
 BULK = f"{factories.MODEL}.bulk.long"

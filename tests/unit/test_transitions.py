@@ -173,6 +173,14 @@ def test_a_start_past_the_deadline_expires_the_job_instead() -> None:
     assert (step.row.status, step.row.attempts, step.kind) == (JobStatus.EXPIRED, 0, JobEventKind.EXPIRED)
 
 
+@pytest.mark.parametrize(("waited_seconds", "status"), [(29, JobStatus.RUNNING), (30, JobStatus.EXPIRED)])
+def test_a_job_that_is_late_by_a_wrong_clock_starts(waited_seconds: int, status: JobStatus) -> None:
+    late = make_row(queued_at=LONG_AGO, start_deadline_at=LONG_AGO + timedelta(seconds=30))
+    step = moved(late, lifecycle.Start(TOKEN, "worker-1", timedelta(seconds=waited_seconds)))
+
+    assert step.row.status is status
+
+
 def test_no_deadline_passes_while_no_worker_is_ready() -> None:
     late = make_row(start_deadline_at=NOW - timedelta(seconds=1))
 
