@@ -1,9 +1,11 @@
 """The transport: ordinary Celery messages and jobs through fair queues under leases."""
 
 import contextlib
+import functools
 import socket
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import kombu
@@ -13,7 +15,8 @@ import uuid_utils.compat
 from django.conf import settings
 
 from inference import broker as broker_module
-from inference.broker import Broker, Credit, Entry
+from inference.broker import Broker, Credit, Entry, Load, TierTerms
+from inference.guards import NO_LOAD
 from inference.routing import CONTROL_QUEUE
 from tests import factories
 from tests.waiting import until
@@ -40,6 +43,8 @@ class Room:
     def __init__(self, inbox: "Inbox", sequences: int, kv_tokens: int = 10_000) -> None:
         self.inbox, self.sequences, self.kv_tokens = inbox, sequences, kv_tokens
         self.paused: frozenset[str] = frozenset()
+        self.tiers: dict[str, TierTerms] = {}
+        self.load = NO_LOAD
         inbox.channel.terms = self
 
     def credit(self) -> Credit:
@@ -47,10 +52,27 @@ class Room:
         return Credit(self.sequences - taken, self.kv_tokens - 100 * taken)
 
     def offer(self) -> Offer:
-        return Offer(self.credit(), paused=self.paused)
+        return Offer(self.credit(), tiers=self.tiers, paused=self.paused, load=self.load)
 
     def is_hungry(self, offered: Offer) -> bool:
         return offered.credit.kv_tokens < 1_000
+
+
+@dataclass
+class Timer:
+    """One that the hub would keep."""
+
+    seconds: float
+    call: Callable[[], None]
+    is_cancelled: bool = False
+
+    def cancel(self) -> None:
+        self.is_cancelled = True
+
+
+def set_timer(timers: list[Timer], seconds: float, call: Callable[[], None]) -> Timer:
+    timers.append(Timer(seconds, call))
+    return timers[-1]
 
 
 class Inbox:
@@ -236,11 +258,67 @@ def test_credit_that_grows_while_a_claim_is_under_way_is_not_missed(ours: Broker
     inbox.hear_until(lambda: len(inbox.messages) == 1)
 
 
+def test_what_waits_for_time_to_pass_is_asked_for_again_when_it_has(ours: Broker, connect: Connect) -> None:
+    inbox = Inbox(connect(), QUEUE)
+    inbox.channel.brpop_timeout = NO_POLL_SECONDS
+    room = Room(inbox, 8)
+    room.tiers, room.load = {"standard": TierTerms(gather_jobs=5, gather_seconds=0.2)}, Load(1, 8)
+    publish_jobs(ours, 1)
+    inbox.hear_until(lambda: len(inbox.messages) == 1)
+
+
+def test_of_the_hubs_timers_for_asking_again_one_is_kept(ours: Broker, connect: Connect) -> None:
+    timers: list[Timer] = []
+    inbox = Inbox(connect(), QUEUE)
+    inbox.channel.brpop_timeout = NO_POLL_SECONDS
+    inbox.channel.call_after = functools.partial(set_timer, timers)
+    room = Room(inbox, 8)
+    room.tiers, room.load = {"standard": TierTerms(gather_jobs=5, gather_seconds=30)}, Load(1, 8)
+    publish_jobs(ours, 1)
+    inbox.hear_until(lambda: len(timers) == 2)  # it rang, and was claimed no more than before
+    assert [timer.is_cancelled for timer in timers] == [True, False]
+    assert 0 < timers[1].seconds <= 30
+    room.tiers = {}
+    timers[1].call()
+    inbox.hear_until(lambda: len(inbox.messages) == 1)
+
+
+def test_a_queue_that_is_resumed_is_claimed_from_though_the_worker_waits_at_the_bell(
+    ours: Broker, connect: Connect
+) -> None:
+    inbox = Inbox(connect(), QUEUE)
+    inbox.channel.brpop_timeout = NO_POLL_SECONDS
+    room = Room(inbox, 8)
+    room.paused = frozenset({QUEUE})
+    publish_jobs(ours, 1)
+    assert inbox.hear() == []
+    room.paused = frozenset()
+    inbox.channel.ask_again()
+    inbox.hear_until(lambda: len(inbox.messages) == 1)
+
+
+def test_the_bell_of_a_paused_queue_wakes_nobody(ours: Broker, connect: Connect) -> None:
+    paused = f"{factories.MODEL}.bulk.short"
+    inbox = Inbox(connect(), QUEUE)
+    inbox.consumer.add_queue(kombu.Queue(paused, kombu.Exchange(paused), routing_key=paused))
+    inbox.consumer.consume()
+    room = Room(inbox, 8)
+    room.paused = frozenset({paused})
+    inbox.channel.brpop_timeout = NO_POLL_SECONDS
+    inbox.hear()
+    publish_jobs(ours, 1, queue=paused)
+    room.paused = frozenset()  # nothing tells the worker
+    assert inbox.hear() == []
+    publish_jobs(ours, 1)
+    inbox.hear_until(lambda: len(inbox.messages) == 2)
+
+
 def test_claims_whose_reply_nobody_read_go_back_when_the_channel_closes(ours: Broker, connect: Connect) -> None:
     connection = connect()
     inbox = Inbox(connection, QUEUE)
     Room(inbox, 8)
     publish_jobs(ours, 3)
+    ours.load_claim()  # nobody would hear that the server does not know it
     connection.transport.cycle.on_poll_start()  # sends the claim
     until(lambda: counts(ours, QUEUE) == (0, 3))
     connection.release()
