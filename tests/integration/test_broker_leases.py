@@ -1,6 +1,7 @@
 """Claims and leases: within credit, fenced, renewed, and never reaped too early."""
 
 import secrets
+import uuid
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -259,3 +260,37 @@ def test_a_lock_that_ran_out_and_was_taken_is_left_to_its_new_holder(broker: Bro
         other = broker.lock("x", seconds=60)
         assert other.__enter__()
     assert broker.client.exists(f"{broker.prefix}lock:x") == 1
+
+
+def lose(broker: Broker, job_id: uuid.UUID) -> None:
+    """Have Redis evict an entry, as it does where its policy is not `noeviction`."""
+    assert broker.client.delete(f"{broker.prefix}e:".encode() + job_id.bytes)
+
+
+def test_an_entry_that_is_lost_while_it_waits_holds_up_no_other_and_can_be_published_anew(broker: Broker) -> None:
+    lost, other = make_entry(arrival_ms=1), make_entry(arrival_ms=2)
+    broker.publish([lost, other])
+    claim(broker, limit=0)  # the sets of lengths are known from here on
+    lose(broker, lost.job_id)
+
+    broker.publish([make_entry(arrival_ms=3)])
+    assert [claimed.token.job_id for claimed in claim(broker, limit=1)] == [other.job_id]
+    assert broker.publish([lost]) == [True]
+    assert lost.job_id in {claimed.token.job_id for claimed in claim(broker)}
+
+
+def test_a_lease_whose_entry_is_lost_holds_up_no_other(broker: Broker) -> None:
+    broker.publish([make_entry(), make_entry()])
+    lost, other = claim(broker, lease_seconds=0.001)
+    lose(broker, lost.token.job_id)
+
+    assert [due.token for due in until(lambda: broker.due(lease_seconds=0.001))] == [other.token]
+
+
+def test_a_task_that_is_lost_holds_up_no_other(broker: Broker) -> None:
+    lost, other = uuid_utils.compat.uuid7(), uuid_utils.compat.uuid7()
+    for task in (lost, other):
+        broker.publish_task("control", task, b"{}")
+    lose(broker, lost)
+
+    assert [claimed.token.job_id for claimed in claim(broker, queues=["control"])] == [other]

@@ -17,8 +17,12 @@ local function take_plain(queue)
     local id = call('ZRANGE', P .. 'a:' .. queue, 0, 0)[1]
     if not id then return end
     local entry = read(id)
-    dequeue(id, entry)
-    take(id, entry, call('HGET', P .. 'e:' .. id, 'b'))
+    if entry then
+      dequeue(id, entry)
+      take(id, entry, call('HGET', P .. 'e:' .. id, 'b'))
+    else
+      call('ZREM', P .. 'a:' .. queue, id)
+    end
   end
 end
 

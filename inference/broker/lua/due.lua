@@ -34,7 +34,8 @@ local function line_up_delayed(queue)
   for _, id in ipairs(ids) do
     call('ZREM', P .. 'd:' .. queue, id)
     call('HDEL', P .. 'e:' .. id, 'd')
-    line_up(id, read(id))
+    local entry = read(id)
+    if entry then line_up(id, entry) end
   end
   if #ids > 0 then ring(queue, #ids) end
 end
@@ -50,7 +51,11 @@ local function collect(queues)
     if #found >= most then return end
     for _, id in ipairs(call('ZRANGEBYSCORE', P .. 'l:' .. queue, '-inf', now, 'LIMIT', 0, most - #found)) do
       local held = call('HMGET', P .. 'e:' .. id, 'c', 'w', 'f', 'b')
-      found[#found + 1] = { id, held[1], queue, held[2], held[3] or 0, held[4] or '' }
+      if held[1] then
+        found[#found + 1] = { id, held[1], queue, held[2], held[3] or 0, held[4] or '' }
+      else
+        call('ZREM', P .. 'l:' .. queue, id)    -- lost: the reconciler finds its row without a lease
+      end
     end
   end
 end

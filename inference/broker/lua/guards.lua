@@ -144,9 +144,15 @@ local function fitting(t)
     local id, length = head(t.group, t.tenant, t.open, tried)
     if not id then return nil end
     local entry = read(id)
-    local need = tokens_of(entry) + margin
-    if need <= room_of(t) then return id, entry, need, false end
-    if may_be_parked(id, entry) then return id, entry, need, true end
-    tried[length] = true
+    local need = entry and tokens_of(entry) + margin
+    if not entry then
+      leave_order(id, t.group, length, t.tenant)    -- lost: the reconciler publishes it anew
+    elseif need <= room_of(t) then
+      return id, entry, need, false
+    elseif may_be_parked(id, entry) then
+      return id, entry, need, true
+    else
+      tried[length] = true
+    end
   end
 end

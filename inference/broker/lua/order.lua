@@ -84,7 +84,7 @@ end
 local estimates_read = {}    -- by id: heads are looked at by every set
 
 local function estimate_of(id)
-  estimates_read[id] = estimates_read[id] or tonumber(call('HGET', P .. 'e:' .. id, 'e'))
+  estimates_read[id] = estimates_read[id] or tonumber(call('HGET', P .. 'e:' .. id, 'e') or 0)
   return estimates_read[id]
 end
 

@@ -43,6 +43,13 @@ local function enqueue(id, entry, from_ms)
   call('ZADD', P .. 'd:' .. entry.queue, from_ms, id)
 end
 
+local function leave_order(id, group, length, tenant)
+  local own_order = order_key(group, length, tenant)
+  firsts_read[own_order] = nil
+  call('ZREM', own_order, id)
+  if call('HINCRBY', P .. 'busy:' .. group, tenant, -1) == 0 then call('HDEL', P .. 'busy:' .. group, tenant) end
+end
+
 -- Take a waiting entry out of its queue; the caller refreshes its tenant.
 local function dequeue(id, entry)
   if call('ZREM', P .. 'a:' .. entry.queue, id) == 0 then return end
@@ -55,12 +62,7 @@ local function dequeue(id, entry)
     call('ZREM', P .. 'd:' .. entry.queue, id)
     return
   end
-  local own_order = order_key(q.group, q.length, entry.tenant)
-  firsts_read[own_order] = nil
-  call('ZREM', own_order, id)
-  if call('HINCRBY', P .. 'busy:' .. q.group, entry.tenant, -1) == 0 then
-    call('HDEL', P .. 'busy:' .. q.group, entry.tenant)
-  end
+  leave_order(id, q.group, q.length, entry.tenant)
 end
 
 -- Further fields and values of the entry may follow.
