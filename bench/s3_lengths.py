@@ -59,9 +59,7 @@ def _long_among_short(seconds: float) -> list[float]:
     fitting = Engine(CROWDED_KV // TOKENS_OF_SHORT, CROWDED.prefill_tps, CROWDED.decode_tps)
     shorts = _stream(SHORT, CROWDED_LOAD / fitting.seconds([SHORT]), seconds)
     longs = _stream(LONG, 1 / LONGS_EVERY_SECONDS, seconds)
-    jobs = _run(
-        CROWDED, f"--kv-tokens {CROWDED_KV}", [*tenants.drawn_equal(shorts, _draw()), *tenants.regular(longs)]
-    )
+    jobs = _run(CROWDED, CROWDED_KV, [*tenants.drawn_equal(shorts, _draw()), *tenants.regular(longs)])
     short = [job for job in jobs if job.length == "short"]
     return [job.queue_seconds - _wait_beside(job, short) for job in jobs if job.length == "long"]
 

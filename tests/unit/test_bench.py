@@ -1,10 +1,14 @@
 """The arithmetic and the pages of the benchmark suite."""
 
+import dataclasses
+import json
+from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from bench import catalogue, load, report, statistics
+from bench import catalogue, load, open_load, report, stack, statistics, tenants, trace
 from bench.goals import Goal
 from bench.row import Measured, Row
 
@@ -37,7 +41,8 @@ def test_every_row_has_goals_that_can_be_read() -> None:
 
 def test_rows_are_chosen_by_name_in_the_order_of_the_catalogue() -> None:
     assert [row.id for row in catalogue.chosen(["B7", "B1"])] == ["B1", "B7"]
-    assert len(catalogue.chosen([])) == len(catalogue.ROWS)
+    assert [row.id[0] for row in catalogue.chosen([])] == ["B"] * 10
+    assert [row.id for row in catalogue.chosen(["S1"])] == ["S1"]
     with pytest.raises(ValueError, match="no such row: B99"):
         catalogue.chosen(["B99"])
 
@@ -56,6 +61,88 @@ def test_a_ratio_needs_a_baseline() -> None:
         statistics.ratio(6, 0)
 
 
+def test_the_mean_and_the_slope_are_those_of_all_values() -> None:
+    assert statistics.mean([1.0, 2.0, 6.0]) == 3
+    assert statistics.slope([(0.0, 5.0), (1.0, 7.0), (2.0, 9.0)]) == pytest.approx(2)
+    with pytest.raises(ValueError, match="different x"):
+        statistics.slope([(1.0, 5.0), (1.0, 7.0)])
+
+
+def test_the_trace_is_the_same_in_every_run() -> None:
+    window = trace.window()
+    tiers = Counter(arrival.tier for arrival in window)
+
+    assert len(window) == 1_445
+    assert (window[0].prompt_tokens, window[0].output_tokens) == (374, 44)
+    assert [arrival.at for arrival in window] == sorted(arrival.at for arrival in window)
+    assert {tier: round(count / len(window), 1) for tier, count in tiers.items()} == {
+        "realtime": 0.2,
+        "standard": 0.6,
+        "bulk": 0.2,
+    }
+    assert [arrival.tier for arrival in window[:4]] == [trace.deal(number) for number in range(4)]
+
+
+def test_a_load_is_the_share_of_the_time_that_the_engine_needs() -> None:
+    work = [trace.Arrival(at, 1_000, 100, "bulk") for at in (0.0, 1.0, 3.0)]
+    engine = trace.Engine(slots=2, prefill_tps=1_000, decode_tps=100)
+
+    assert engine.seconds(work) == 4.5
+    stretched = trace.stretched(work, busy_seconds=4.5, load=0.9)
+    assert [arrival.at for arrival in stretched] == pytest.approx([0, 5 / 3, 5])
+
+
+def test_lengths_shrink_to_a_token_at_least() -> None:
+    [small] = trace.shrunk([trace.Arrival(0.0, 1_000, 7, "bulk")], 16)
+    assert (small.prompt_tokens, small.output_tokens) == (62, 1)
+
+
+def test_a_load_reaches_its_client_as_it_was_told() -> None:
+    request = open_load.Request(at=1.5, prompt_tokens=3, output_tokens=2, service_tier="flex", key="sk-1")
+    told = open_load.Spec(
+        target=load.Target("http://engine", socket="engine.sock"),
+        requests=[request],
+        background=open_load.Background(at_once=2, prompt_tokens=1, output_tokens=1),
+        warm_seconds=3.0,
+    )
+    assert open_load.parse(json.dumps(dataclasses.asdict(told))) == told
+
+
+def test_an_answer_that_is_no_success_spoils_a_measurement() -> None:
+    good = open_load.Answer(200, "id", 0.0, 0.1, 0.2)
+    assert open_load.all_good([good]) == [good]
+    with pytest.raises(RuntimeError, match="1 of 2 requests failed, the first with 429"):
+        open_load.all_good([good, open_load.Answer(429, "", 0.0, 0.1, 0.2)])
+
+
+def test_only_what_ended_in_the_window_was_served_in_it() -> None:
+    assert tenants.served_tokens([job(finished_at=9.9), job(finished_at=20.0)], "a", (10, 20)) == 0
+    assert tenants.served_tokens([job(finished_at=10.0), job(tenant="b", finished_at=11.0)], "a", (10, 20)) == 15
+
+
+def test_what_did_not_start_has_no_queue_time() -> None:
+    assert job(started_at=3.5).queue_seconds == 2.5
+    with pytest.raises(ValueError, match="did not start"):
+        _ = job(started_at=None).queue_seconds
+
+
+def job(**overrides: Any) -> stack.Job:
+    fields: dict[str, Any] = {
+        "id": "1",
+        "tenant": "a",
+        "tier": "standard",
+        "length": "short",
+        "status": "succeeded",
+        "worker": "worker-1",
+        "prompt_tokens": 10,
+        "output_tokens": 5,
+        "created_at": 1.0,
+        "started_at": 2.0,
+        "finished_at": 3.0,
+    }
+    return stack.Job(**(fields | overrides))
+
+
 @pytest.mark.parametrize(
     ("ratio", "line"), [(3.4, "B7 ratio 3.4 goal >= 3 ok"), (2.9, "B7 ratio 2.9 goal >= 3 short")]
 )
@@ -66,11 +153,11 @@ def test_a_line_says_whether_the_goal_is_met(ratio: float, line: str) -> None:
 def test_rows_that_were_not_measured_again_stay(tmp_path: Path) -> None:
     old = report.entry(ROW, Measured({"ratio": 2.0}), FACTS)
     new = report.entry(ROW, Measured({"ratio": 4.0}), FACTS)
-    report.save({"B14": old, "B7": old}, tmp_path)
+    report.save({"S1": old, "B14": old, "B7": old}, tmp_path)
     report.save(report.merge(report.load(tmp_path), {"B7": new}), tmp_path)
     kept = report.load(tmp_path)
 
-    assert list(kept) == ["B7", "B14"]
+    assert list(kept) == ["B7", "B14", "S1"]
     assert (kept["B7"]["figures"]["ratio"], kept["B14"]["figures"]["ratio"]) == (4.0, 2.0)
     assert "| B7 | jobs/s | ratio 4 goal ≥ 3 ok |" in (tmp_path / "results.md").read_text()
 
