@@ -38,7 +38,7 @@ def clean_up() -> None:
 
 
 def set_clock(folder: Path, part: str, offset: str) -> None:
-    """Have the part's clock show `offset`, as in `+1h`, from now on; at once, and whole for who reads it now."""
+    """Have the part's clock show `offset`, as in `+1h`, within a second; whole for who reads it now."""
     path = _path(folder, part)
     fresh = path.with_suffix(".new")
     fresh.write_text(f"{offset}\n")
@@ -54,7 +54,7 @@ def environment(folder: Path, part: str) -> dict[str, str]:
     return {
         "LD_PRELOAD": str(library()),
         "FAKETIME_TIMESTAMP_FILE": str(_path(folder, part)),
-        "FAKETIME_NO_CACHE": "1",
+        "FAKETIME_CACHE_DURATION": "1",  # seconds; to read the file at every look costs more than all else
         "FAKETIME_DONT_FAKE_MONOTONIC": "1",
         "NO_FAKE_STAT": "1",
         "PYTHONPATH": str(PRELOAD),
