@@ -7,6 +7,7 @@ of an end only after the commit that wrote it. Runs on the worker's event loop; 
 """
 
 import asyncio
+import concurrent.futures
 import contextlib
 import enum
 import logging
@@ -77,12 +78,23 @@ class Surroundings:
     limits: Callable[[], Limits]
 
 
+Starting = concurrent.futures.Future[lifecycle.Applied]
+"""A start that has been asked for."""
+
+
+def start_of(claimed: Claimed, *, worker: str) -> lifecycle.Start:
+    """Return the change with which a claim begins."""
+    return lifecycle.Start(claimed.token, worker, claimed.waited)
+
+
 class Execution:
     """One claim. `run` it once; `abort` it from the same event loop at any time."""
 
-    def __init__(self, claimed: Claimed, around: Surroundings) -> None:
+    def __init__(self, claimed: Claimed, around: Surroundings, starting: Starting | None = None) -> None:
+        """Take a claim; `starting` if its row is being moved already."""
         self.claimed = claimed
         self._token = claimed.token
+        self._starting = starting
         self._around = around
         self._abort: Abort | None = None
         self._call: asyncio.Task[Outcome] | None = None
@@ -105,10 +117,12 @@ class Execution:
         """Do the whole way; None for a claim that was dropped because its row did not move."""
         if self.claimed.is_parked:
             await self._wait_for_room()
-        if self._abort is Abort.LOST or not self._around.room.is_open or self._abort is Abort.DRAIN:
+        is_unwanted = self._abort in {Abort.LOST, Abort.DRAIN} or not self._around.room.is_open
+        if is_unwanted and self._starting is None:
             return await self._leave()
         began = time.monotonic()
-        started = await self._commit(lifecycle.Start(self._token, self._around.worker, self.claimed.waited))
+        start = start_of(self.claimed, worker=self._around.worker)
+        started = await self._commit(start, self._starting)
         outcome: Outcome | None = None
         applied: lifecycle.Applied | None = started
         if started and started.work:
@@ -232,13 +246,14 @@ class Execution:
             failed = Failed(FailureReason.ENGINE_ERROR, "The result could not be stored.")
             return failed, await self._commit(outcomes.change(self._token, failed))
 
-    async def _commit(self, change: lifecycle.Change) -> lifecycle.Applied | None:
-        """Have it committed; None if the lease was lost while the database was away."""
+    async def _commit(self, change: lifecycle.Change, asked: Starting | None = None) -> lifecycle.Applied | None:
+        """Have it committed, if that was not asked yet; None if the lease was lost while the database was away."""
         wait_seconds = BACKOFF_SECONDS[0]
         while True:
             try:
-                return await self._around.bridge.wait(self._around.commits.submit(change))
+                return await self._around.bridge.wait(asked or self._around.commits.submit(change))
             except (OperationalError, InterfaceError) as error:
+                asked = None
                 logger.warning("the database is away: %s", error, extra=self._context("commit_retried"))
             if self._abort is Abort.LOST:
                 return None

@@ -26,7 +26,7 @@ from workers import engines, gate
 from workers.bridge import Bridge
 from workers.config import WorkerConfig
 from workers.engine import Engine, EngineSpec
-from workers.execution import Abort, Execution, Surroundings
+from workers.execution import Abort, Execution, Starting, Surroundings, start_of
 from workers.observer import Observer
 from workers.outcomes import Outcome
 from workers.quarantine import Quarantine
@@ -65,7 +65,7 @@ class EngineHost:
         self._limits = limits
         self._on_credit = on_credit
         self._executions: dict[Token, Execution] = {}
-        self._submitted: collections.deque[tuple[Claimed, OnDone]] = collections.deque()
+        self._submitted: collections.deque[tuple[Claimed, Starting | None, OnDone]] = collections.deque()
         self._is_waking = False
         self._loop = uvloop.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="engine-loop", daemon=True)
@@ -98,10 +98,16 @@ class EngineHost:
     def submit(self, claimed: Claimed, on_done: OnDone) -> None:
         """Run a claim. It counts as in flight from here on."""
         self.room.add(claimed)
-        self._submitted.append((claimed, on_done))
+        self._submitted.append((claimed, self._start(claimed), on_done))
         if not self._is_waking:  # one wake-up for a whole pull
             self._is_waking = True
             self._loop.call_soon_threadsafe(self._begin_all)
+
+    def _start(self, claimed: Claimed) -> Starting | None:
+        """Have the row moved at once, before the event loop turns. None where something stands before that."""
+        if self._around is None or claimed.is_parked or not self.room.is_open:
+            return None
+        return self._around.commits.submit(start_of(claimed, worker=self._around.worker))
 
     def abort(self, token: Token, why: Abort) -> None:
         """End one claim, if it still runs."""
@@ -189,9 +195,9 @@ class EngineHost:
         while self._submitted:
             self._begin(*self._submitted.popleft())
 
-    def _begin(self, claimed: Claimed, on_done: OnDone) -> None:
+    def _begin(self, claimed: Claimed, starting: Starting | None, on_done: OnDone) -> None:
         assert self._around is not None  # noqa: S101 (`start` made it)
-        execution = Execution(claimed, self._around)
+        execution = Execution(claimed, self._around, starting)
         self._executions[claimed.token] = execution
         task = self._loop.create_task(self._run(execution, on_done), name=claimed.token.tag)
         task.add_done_callback(_surface)
