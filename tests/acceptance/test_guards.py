@@ -1,0 +1,147 @@
+"""Guards at the claim, and worker groups: three workers of eight slots on the simulated engine.
+
+`urgent` serves realtime only, `night` bulk only, and `shared` all; bulk's share is a half. A job runs for longer
+than a test looks, unless it says otherwise.
+"""
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pytest
+
+from tests.acceptance import fleet, stacks
+from tests.acceptance.fleet import WorkerProcess
+from tests.acceptance.stacks import Stack
+from tests.waiting import until
+
+pytestmark = pytest.mark.timeout(240)
+
+SLOTS = 8
+SIM = "--decode-tps=10"
+SECOND = 10
+"""Tokens that take one."""
+ENDLESS = 80 * SECOND
+
+
+@dataclass(frozen=True)
+class Groups:
+    """The running workers, and the jobs that a test submitted."""
+
+    stack: Stack
+    submitted: list[str]
+
+    def submit(self, count: int, tier: str, *, tokens: int = ENDLESS, words: int = 1) -> list[str]:
+        """Submit so many jobs of a tier; returns their ids."""
+        content = {"messages": [{"role": "user", "content": "word " * words}], "ignore_eos": True}
+        ids = fleet.submit(self.stack, count, tiers=(tier,), max_tokens=tokens, **content)
+        self.submitted.extend(ids)
+        return ids
+
+    def edit(self, what: str) -> None:
+        """Change rows as the admin does."""
+        names = "ServedModel, Tier"
+        self.stack.manage("shell", "--verbosity=0", "-c", f"from inference.models import {names}; {what}")
+
+    def running(self, tier: str) -> int:
+        """Jobs of a tier that workers hold."""
+        return sum(row["leases"] for row in fleet.queues(self.stack) if row["tier"] == tier)
+
+    def waiting(self, tier: str) -> int:
+        """Jobs of a tier that nobody holds."""
+        return sum(row["jobs"] for row in fleet.queues(self.stack) if row["tier"] == tier)
+
+    def wait_until_running(self, tier: str, count: int) -> None:
+        until(lambda: self.running(tier) == count, what=f"{count} of {tier} run")
+
+    def busy(self) -> dict[str, int]:
+        """Slots taken, by worker."""
+        return {name: row["in_flight"] for name, row in fleet.registry(self.stack).items()}
+
+    def have_started(self, ids: list[str]) -> bool:
+        return all(job["status"] != "queued" for job in fleet.jobs(self.stack, ids))
+
+    def clear(self) -> None:
+        """Cancel what the test left, and wait until no worker holds anything."""
+        with self.stack.client() as client:
+            for job_id in self.submitted:
+                client.post(f"/api/v1/jobs/{job_id}/cancel/")
+        self.submitted.clear()
+        until(lambda: not any(self.busy().values()), seconds=30, what="the workers are idle")
+
+
+@pytest.fixture(scope="module")
+def workers() -> Iterator[Groups]:
+    with stacks.running("--workers", "0") as stack, contextlib.ExitStack() as started:
+        made = Groups(stack, [])
+        share = "Tier.objects.filter(name='bulk').update(max_share=0.5)"
+        made.edit(f"ServedModel.objects.update(max_num_seqs={SLOTS}); {share}")
+        serve = {"urgent": ("--serve", "*.realtime.*"), "night": ("--serve", "*.bulk.*"), "shared": ()}
+        each: list[WorkerProcess] = [
+            started.enter_context(fleet.worker(stack, name, *patterns, sim=SIM))
+            for name, patterns in serve.items()
+        ]
+        for worker in each:
+            worker.wait_for("ready")
+        yield made
+
+
+@pytest.fixture
+def groups(workers: Groups) -> Iterator[Groups]:
+    yield workers
+    workers.clear()
+
+
+def test_realtime_starts_beside_a_bulk_backlog_in_its_group_and_in_the_reserve(groups: Groups) -> None:
+    groups.submit(30, "bulk")
+    until(lambda: groups.busy() == {"urgent": 0, "night": SLOTS, "shared": SLOTS - 1}, what="bulk fills the rest")
+
+    started = groups.submit(SLOTS + 1, "realtime")
+
+    until(lambda: groups.have_started(started), what="realtime runs")
+    until(lambda: groups.busy() == dict.fromkeys(("urgent", "night", "shared"), SLOTS), what="the freest took it")
+    assert groups.waiting("bulk") == 30 - 2 * SLOTS + 1
+
+
+def test_bulk_keeps_to_its_share_while_online_work_came_lately_and_then_takes_all(groups: Groups) -> None:
+    [online] = groups.submit(1, "standard")
+    until(lambda: groups.have_started([online]), what="online work came")
+    groups.submit(30, "bulk")
+
+    until(lambda: groups.busy()["shared"] == 1 + SLOTS // 2, what="bulk holds its share")
+    until(lambda: groups.busy()["shared"] == SLOTS - 1, seconds=40, what="bulk takes all but the reserve")
+
+
+def test_a_cap_that_an_admin_changes_acts_over_all_workers_without_a_restart(groups: Groups) -> None:
+    groups.submit(120, "bulk", tokens=2 * SECOND)
+    until(lambda: groups.running("bulk") > SLOTS, what="both workers run bulk")
+    for cap in (3, 7):
+        groups.edit(f"Tier.objects.filter(name='bulk').update(max_in_flight={cap})")
+        groups.wait_until_running("bulk", cap)
+    groups.edit("Tier.objects.filter(name='bulk').update(max_in_flight=None)")
+    until(lambda: groups.running("bulk") > SLOTS, what="nothing is capped")
+
+
+def test_a_long_prompt_starts_while_short_ones_fill_the_cache_all_the_time(groups: Groups) -> None:
+    groups.submit(100, "bulk", tokens=2 * SECOND, words=850)
+    until(lambda: groups.busy()["shared"] == SLOTS - 1, what="short ones fill the cache")
+
+    [long] = groups.submit(1, "standard", tokens=SECOND, words=6_000)
+
+    until(lambda: groups.have_started([long]), seconds=40, what="the long one runs")
+    assert groups.waiting("bulk"), "no short one was left to keep it out"
+
+
+def test_a_busy_worker_gathers_jobs_of_a_tier_and_takes_them_together(groups: Groups) -> None:
+    groups.edit("Tier.objects.filter(name='standard').update(gather_jobs=3, gather_seconds=60)")
+    [first] = groups.submit(1, "standard")
+    until(lambda: groups.have_started([first]), what="an idle worker does not wait")
+    early = groups.submit(2, "standard")
+    passing = groups.submit(1, "realtime", tokens=1)
+    fleet.wait_until_finished(groups.stack, passing)
+    assert groups.waiting("standard") == 2
+
+    last = groups.submit(1, "standard")
+
+    until(lambda: groups.have_started([*early, *last]), what="all three run")
+    groups.edit("Tier.objects.filter(name='standard').update(gather_jobs=0)")
