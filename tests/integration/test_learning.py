@@ -1,14 +1,14 @@
 """From the end of one job to the estimate of the next, through worker, broker and submission."""
 
 import json
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from inference import lifecycle, submission
-from inference.broker import CHUNK, Broker, BrokerAway, Claimed, Token, connect
+from inference import submission
+from inference.broker import CHUNK, Broker, BrokerAway, Claimed, connect
 from inference.models import Job
 from inference.states import Endpoint
 from tests import factories, tokenizers_for_tests
@@ -90,28 +90,23 @@ def test_all_jobs_of_a_bulk_are_estimated_in_their_own_length_class(hosted: Host
     assert [job.expected_tokens for job in jobs] == [6, 256, 2]
 
 
-@pytest.fixture
-def told(sluice: Broker, monkeypatch: pytest.MonkeyPatch) -> list[float | None]:
-    """What the broker was told of each job that ended: what it used."""
-    used: list[float | None] = []
-    ack_many = sluice.ack_many
-
-    def listen(endings: Sequence[tuple[Token, str, float | None]]) -> list[bool]:
-        used.extend(seconds for *_, seconds in endings)
-        return ack_many(endings)
-
-    monkeypatch.setattr(sluice, "ack_many", listen)
-    return used
+def tenant_pass(broker: Broker) -> float:
+    """Service that the tenant was charged, in seconds: its weight is 1."""
+    found: Any = broker.client.hget(f"{broker.prefix}pass:{factories.MODEL}:standard", "default")
+    return float(found or 0)
 
 
-def test_the_broker_is_told_what_a_job_used_in_the_end(hosted: Hosted, told: list[float | None]) -> None:
+def test_a_tenant_is_charged_what_its_job_used_in_the_end(hosted: Hosted) -> None:
     hosted.engine.reply = answering(6)
     submit()
-    run_one(hosted)
-    assert told == [pytest.approx(5 / 500 + 6 / 10)]
+    claimed = hosted.claim()
+    assert tenant_pass(hosted.broker) == pytest.approx(claimed.estimate)
+    hosted.run(claimed)
+    hosted.end()
+    assert tenant_pass(hosted.broker) == pytest.approx(5 / 500 + 6 / 10)
 
 
-def test_a_stream_that_is_cancelled_used_what_it_brought(hosted: Hosted, told: list[float | None]) -> None:
+def test_a_stream_that_is_cancelled_is_charged_what_it_brought(hosted: Hosted) -> None:
     async def pieces(call: EngineCall) -> AsyncGenerator[bytes, None]:
         yield chunk("a") + chunk("b") + chunk("c")
         await hosted.engine.forever(call)
@@ -120,10 +115,19 @@ def test_a_stream_that_is_cancelled_used_what_it_brought(hosted: Hosted, told: l
     job = submit(stream=True)
     claimed = hosted.run(hosted.claim())
     until(lambda: any(event.kind == CHUNK for event in hosted.broker.stream(job.id)))
-    lifecycle.apply([lifecycle.Cancel(job.id)])
+    hosts.cancel(job)
     hosted.host.abort(claimed.token, Abort.CANCELLED)
     hosted.end()
-    assert told == [pytest.approx(job.prompt_tokens / 500 + 3 / 10)]
+    assert tenant_pass(hosted.broker) == pytest.approx(job.prompt_tokens / 500 + 3 / 10)
+
+
+def test_a_job_that_never_began_is_charged_nothing(hosted: Hosted) -> None:
+    job = submit()
+    claimed = hosted.claim()
+    hosts.cancel(job)
+    hosted.run(claimed)
+    hosted.end()
+    assert tenant_pass(hosted.broker) == pytest.approx(0)
 
 
 def test_what_cannot_be_told_to_the_broker_is_dropped_and_nothing_else(
