@@ -8,8 +8,7 @@ from django.conf import settings
 from django.core import checks
 from django.db import OperationalError, ProgrammingError, connection
 
-from inference import errors, snapshot, tokens
-from inference.api import executor
+from inference import errors, executor, snapshot, tokens
 from inference.limits import Limits, ModelLimits
 from inference.models import ServedModel
 

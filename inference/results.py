@@ -17,8 +17,7 @@ from typing import Final
 
 from django.db import InterfaceError, OperationalError
 
-from inference import broker
-from inference.api import executor
+from inference import broker, executor
 from inference.broker.types import Event
 from inference.models import Job
 from inference.states import TERMINAL

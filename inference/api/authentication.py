@@ -10,8 +10,7 @@ from django.http import HttpRequest
 from rest_framework.authentication import BaseAuthentication
 from rest_framework.request import Request
 
-from inference import errors
-from inference.api import executor
+from inference import errors, executor
 from inference.models import ApiKey
 from inference.submission import Caller
 

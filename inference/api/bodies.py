@@ -5,8 +5,7 @@ from typing import Any, Final
 
 import orjson
 
-from inference import errors
-from inference.api import executor
+from inference import errors, executor
 from inference.limits import MAX_BODY_BYTES
 
 LARGE_BYTES: Final = 64 * 1024

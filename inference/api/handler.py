@@ -3,7 +3,7 @@
 Django's own handler costs an API request four switches to other threads (`request_started`, each layer of
 synchronous middleware, `request_finished`) and a thread that lives as long as the request does. None of it is of
 use here: the API has no session and no cookie, and `executor` looks after the database connections, which is what
-the two signals' receivers do. Every view is asynchronous (`executor.adapt`).
+the two signals' receivers do. Every view is asynchronous (`routes.adapt`).
 """
 
 import asyncio

@@ -1,15 +1,34 @@
-"""What the asynchronous routes share: methods, and an answer to what is not there."""
+"""What the asynchronous routes share: synchronous views in threads, methods, an answer to what is not there."""
 
 import functools
 from collections.abc import Callable, Coroutine
 from typing import Any, NoReturn
 
+from django.http import HttpRequest
 from django.http.response import HttpResponseBase
+from django.template.response import SimpleTemplateResponse
 
-from inference import errors
+from inference import errors, executor
 from inference.api.handler import ApiRequest
 
 View = Callable[..., Coroutine[Any, Any, HttpResponseBase]]
+
+
+def adapt(view: Callable[..., HttpResponseBase]) -> View:
+    """Turn a synchronous view into an asynchronous one that runs, and renders, in the pool of `executor`."""
+
+    @functools.wraps(view)
+    async def run_view(request: HttpRequest, *args: object, **kwargs: object) -> HttpResponseBase:
+        return await executor.run(_rendered, view, request, *args, **kwargs)
+
+    return run_view
+
+
+def _rendered(view: Callable[..., HttpResponseBase], *args: object, **kwargs: object) -> HttpResponseBase:
+    response = view(*args, **kwargs)
+    if isinstance(response, SimpleTemplateResponse):
+        response.render()
+    return response
 
 
 def only(method: str, view: View) -> View:

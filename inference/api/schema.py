@@ -6,10 +6,10 @@ from typing import Any, Final
 from drf_spectacular.extensions import OpenApiAuthenticationExtension
 from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerView
 
-from inference.api import executor
+from inference.api.routes import adapt
 
-schema_view: Final = executor.adapt(SpectacularAPIView.as_view(authentication_classes=[], permission_classes=[]))
-docs_view: Final = executor.adapt(
+schema_view: Final = adapt(SpectacularAPIView.as_view(authentication_classes=[], permission_classes=[]))
+docs_view: Final = adapt(
     SpectacularSwaggerView.as_view(url_name="schema", authentication_classes=[], permission_classes=[])
 )
 

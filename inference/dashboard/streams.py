@@ -4,7 +4,7 @@ import uuid
 
 from django.http.response import HttpResponseBase
 
-from inference.api import executor
+from inference import executor
 from inference.api.handler import ApiRequest
 from inference.api.native import events
 from inference.dashboard import access

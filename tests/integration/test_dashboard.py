@@ -17,8 +17,7 @@ from django.test import Client
 from django.urls import reverse
 
 from inference import broker as broker_module
-from inference import control, holds, lifecycle, selectors, submission
-from inference.api import executor
+from inference import control, executor, holds, lifecycle, selectors, submission
 from inference.broker import Broker
 from inference.models import Job, Membership, QueueLimit
 from inference.states import FailureReason

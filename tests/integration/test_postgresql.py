@@ -11,8 +11,7 @@ from django.db import OperationalError, connection
 from django.db.utils import ConnectionHandler
 from django.utils import timezone
 
-from inference import lifecycle, snapshot
-from inference.api import executor
+from inference import executor, lifecycle, snapshot
 from inference.broker import Broker
 from inference.group_commit import GroupCommit
 from inference.models import Job, Tier

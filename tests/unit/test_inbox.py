@@ -5,8 +5,7 @@ import uuid
 
 import pytest
 
-from inference import broker
-from inference.api import executor
+from inference import broker, executor
 from inference.broker.types import CHUNK, Event
 from inference.results import Inbox, Mailbox
 

@@ -10,8 +10,8 @@ from typing import Any, Final
 import orjson
 from django.http.response import HttpResponseBase
 
-from inference import errors, fields, results, selectors
-from inference.api import authentication, executor, sse
+from inference import errors, executor, fields, results, selectors
+from inference.api import authentication, sse
 from inference.api.handler import ApiRequest
 from inference.broker.types import CHUNK, END, INTERRUPTED, Event
 from inference.models import JobEvent

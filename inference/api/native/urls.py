@@ -3,9 +3,8 @@
 from django.urls import path, re_path
 
 from inference.api import schema
-from inference.api.executor import adapt
 from inference.api.native import events, holds, views
-from inference.api.routes import nothing, only
+from inference.api.routes import adapt, nothing, only
 
 urlpatterns = [
     path("v1/jobs/", adapt(views.Jobs.as_view()), name="jobs"),

@@ -9,8 +9,7 @@ from typing import Any, Final
 
 import uuid_utils.compat
 
-from inference import errors, results, snapshot, submission
-from inference.api import executor
+from inference import errors, executor, results, snapshot, submission
 from inference.broker.types import CHUNK, END, INTERRUPTED, Event
 from inference.models import Job
 from inference.states import TERMINAL, Endpoint

@@ -7,8 +7,8 @@ import orjson
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 
-from inference import errors, results, snapshot, submission
-from inference.api import authentication, bodies, executor, serializers, sse
+from inference import errors, executor, results, snapshot, submission
+from inference.api import authentication, bodies, serializers, sse
 from inference.api.handler import JOB_ID_HEADER, ApiRequest
 from inference.api.v1 import streams
 from inference.api.v1.calls import Call, answer, new_job_id

@@ -6,14 +6,11 @@ most `THREADS` of each, whatever the number of open requests.
 
 import asyncio
 import functools
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Final, ParamSpec, TypeVar
+from typing import Final, ParamSpec, TypeVar
 
 import django.db
-from django.http import HttpRequest
-from django.http.response import HttpResponseBase
-from django.template.response import SimpleTemplateResponse
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -31,23 +28,6 @@ async def run(work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
     """
     call = functools.partial(_with_connections, work, *args, **kwargs)
     return await asyncio.get_running_loop().run_in_executor(_pool, call)
-
-
-def adapt(view: Callable[..., HttpResponseBase]) -> Callable[..., Coroutine[Any, Any, HttpResponseBase]]:
-    """Turn a synchronous view into an asynchronous one that runs, and renders, in the pool."""
-
-    @functools.wraps(view)
-    async def run_view(request: HttpRequest, *args: object, **kwargs: object) -> HttpResponseBase:
-        return await run(_rendered, view, request, *args, **kwargs)
-
-    return run_view
-
-
-def _rendered(view: Callable[..., HttpResponseBase], *args: object, **kwargs: object) -> HttpResponseBase:
-    response = view(*args, **kwargs)
-    if isinstance(response, SimpleTemplateResponse):
-        response.render()
-    return response
 
 
 def _with_connections(work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:

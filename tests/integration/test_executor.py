@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from inference.api import executor
+from inference import executor
 
 pytestmark = pytest.mark.usefixtures("database")  # the pool looks after its connections, others' too
 
