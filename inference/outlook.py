@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Final
 from uuid import UUID
 
-from inference import broker, fleet, guards, routing, waiting
+from inference import broker, fleet, guards, routing, turns, waiting
 from inference.limits import Limits, TierLimits
 from inference.models import JobEvent, Worker
 from inference.routing import QueueName
@@ -42,16 +42,23 @@ class Outlook:
         self._workers = [w for w in Worker.objects.all() if not fleet.is_stale(w.heartbeat_at, now=now)]
         self.now = now
         self._queues: dict[str, waiting.Queue] = {}
+        self._came: dict[tuple[str, str], float] = {}
 
     def of_queues(self) -> dict[str, QueueOutlook]:
         """Return how each queue stands."""
-        places, _ = broker.get_broker().places(list(self._names), [])
+        places, _ = self._places([])
         return {name: self._of_queue(name, place) for name, place in places.items()}
 
     def of_jobs(self, job_ids: Sequence[UUID]) -> dict[UUID, waiting.Waiting]:
         """Return why each of the jobs waits; those left out that are in no queue."""
-        _, places = broker.get_broker().places([], job_ids)
+        _, places = self._places(job_ids)
         return {job_id: self._of_job(place) for job_id, place in places.items()}
+
+    def _places(self, job_ids: Sequence[UUID]) -> tuple[dict[str, broker.QueuePlace], dict[UUID, broker.JobPlace]]:
+        queues, jobs = broker.get_broker().places(list(self._names), job_ids)
+        came = {n: place.came_seconds_ago for n, place in queues.items() if place.came_seconds_ago is not None}
+        self._came = {(self._names[n].model, self._names[n].tier): seconds for n, seconds in came.items()}
+        return queues, jobs
 
     def _of_queue(self, name: str, found: broker.QueuePlace) -> QueueOutlook:
         queue, first = self._queue(name), found.first
@@ -113,7 +120,7 @@ class Outlook:
             max_share=tier.max_share,
             tier_leases=sum(stats.leases for stats in self._of_tier(name.model, name.tier)),
             tier_jobs=self._jobs_of(name.model, name.tier),
-            is_online_about=any(self._jobs_of(name.model, t.name) for t in self._online()),
+            is_online_about=any(self._is_about(name.model, t.name) for t in self._online()),
             gather_jobs=tier.gather_jobs,
             gather_seconds=tier.gather_seconds,
             oldest_seconds=self._oldest_seconds(name),
@@ -173,6 +180,11 @@ class Outlook:
     def _jobs_of(self, model: str, tier: str) -> int:
         """Return the waiting jobs that may be claimed as far as queues go: paused ones compete for nothing."""
         return sum(s.jobs for s in self._of_tier(model, tier) if not self.limits.of_queue(s.queue).is_paused)
+
+    def _is_about(self, model: str, tier: str) -> bool:
+        """Whether the tier has work or had some come lately, so that shares of others bind."""
+        came = self._came.get((model, tier))
+        return bool(self._jobs_of(model, tier)) or (came is not None and came * 1000 <= turns.ONLINE_MS)
 
     def _online(self) -> list[TierLimits]:
         return [tier for tier in self.limits.tiers.values() if tier.max_share >= 1]

@@ -40,6 +40,8 @@ class QueuePlace:
     """Waiting jobs that may not be claimed yet."""
     first: JobPlace | None
     """The oldest that may be claimed; None if none waits."""
+    came_seconds_ago: float | None
+    """Since the last publish in its tier; None: there was none."""
 
 
 class PlaceVerbs(base.Verbs):
@@ -50,9 +52,13 @@ class PlaceVerbs(base.Verbs):
     ) -> tuple[dict[str, QueuePlace], dict[UUID, JobPlace]]:
         """Return where the queues and the jobs stand; jobs that do not wait are left out."""
         of_queues, of_jobs = self._call("explain", len(queues), *queues, *base.raw(job_ids))
-        places = {q: QueuePlace(int(n), _place(first)) for q, (n, first) in zip(queues, of_queues, strict=True)}
+        places = {queue: _queue_place(*row) for queue, row in zip(queues, of_queues, strict=True)}
         jobs = [place for row in of_jobs if (place := _place(row))]
         return places, {place.job_id: place for place in jobs}
+
+
+def _queue_place(backing_off: int, first: list[Any], came_ms_ago: bytes) -> QueuePlace:
+    return QueuePlace(backing_off, _place(first), int(came_ms_ago) / 1000 if came_ms_ago else None)
 
 
 def _place(row: list[Any]) -> JobPlace | None:

@@ -144,6 +144,16 @@ def test_after_a_failure(sluice: Broker) -> None:
     assert 50 < (found.expected_start - timezone.now()).total_seconds() < 61
 
 
+def test_when_its_tier_holds_its_share_and_online_work_came_lately(sluice: Broker) -> None:
+    Tier.objects.filter(name="bulk").update(max_share=0.25)
+    report()
+    publish()
+    assert len(claim(sluice, 1)) == 1
+    run(sluice, 2, tier="bulk")
+    [job] = publish(tier="bulk")
+    assert why(job).reason is Reason.MAX_SHARE
+
+
 def test_in_a_gather_window(sluice: Broker) -> None:
     Tier.objects.filter(name="standard").update(gather_jobs=5, gather_seconds=60)
     report()

@@ -1,5 +1,5 @@
--- number of queues, queues..., ids...  ->  {of each queue: {waiting that may not be claimed yet, its first job}, of each
--- id: a job}. A job is {} if it does not wait, else {id, queue, tokens, estimate, ms until it may be claimed or '',
+-- number of queues, queues..., ids...  ->  {of each queue: {waiting that may not be claimed yet, its first job, ms since
+-- the last publish in its tier or ''}, of each id: a job}. A job is {} if it does not wait, else {id, queue, tokens, estimate, ms until it may be claimed or '',
 -- own jobs before it, tenants before its own, tenants with work in its tier, its tenant's weight, its tenant's jobs}.
 -- Reads only, and as much for a million waiting jobs as for one: each is a rank or a count in a sorted set.
 local SKIPPED = 20    -- so many of the oldest are looked at for one that may be claimed
@@ -49,10 +49,16 @@ local function first_of(queue)
   return ids[1]
 end
 
+local function came_ms_ago(queue)
+  local q = place(queue)
+  local came = q and call('HGET', P .. 'came:' .. q.model, q.tier)
+  return came and int(math.max(0, now - came)) or ''
+end
+
 local queues, jobs, count = {}, {}, tonumber(ARGV[2])
 for i = 3, count + 2 do
   local id = first_of(ARGV[i])
-  queues[#queues + 1] = { call('ZCARD', P .. 'd:' .. ARGV[i]), id and job(id) or {} }
+  queues[#queues + 1] = { call('ZCARD', P .. 'd:' .. ARGV[i]), id and job(id) or {}, came_ms_ago(ARGV[i]) }
 end
 for i = count + 3, #ARGV do jobs[#jobs + 1] = job(ARGV[i]) end
 return { queues, jobs }
