@@ -12,6 +12,7 @@ RECENT_MS: Final = 10_000
 SET_TOUCH_MS: Final = 1_000
 SET_IDLE_MS: Final = 600_000
 """A set that no worker claims with any more is forgotten."""
+NEVER_MS: Final = 1 << 40
 FIXES: Final = 8
 """Most tenants that one look raises; the others are raised when they come up."""
 
@@ -72,6 +73,8 @@ class Tier:
     pass_: float = 0.0
     floor: float = 0.0
     """The largest pass at which another was served in its place: no correction puts it below."""
+    seen_ms: int = -NEVER_MS
+    """The last claim in which it took part in a choice between tiers."""
     passes: dict[str, float] = field(default_factory=dict)
     floors: dict[str, float] = field(default_factory=dict)
     """The smallest that a tenant may be corrected to: the mark at which it came back from idle."""
@@ -82,6 +85,10 @@ class Tier:
     """Lengths that some worker serves together -> its last claim, ms: tenants compete within these."""
     marks: dict[str, float] = field(default_factory=dict)
     """Length -> the largest pass at which a tenant was chosen while a guard held that length back."""
+
+    def push(self, pass_: float) -> None:
+        """Let the tier fall no further behind than `pass_`: another is served there in its place."""
+        self.pass_, self.floor = max(self.pass_, pass_), max(self.floor, pass_)
 
     def use_set(self, lengths: frozenset[str], now_ms: int) -> None:
         """Note that a worker claims with `lengths`."""

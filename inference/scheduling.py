@@ -8,7 +8,8 @@ number of jobs and tenants. This is the policy to read and to test that one agai
 from collections.abc import Mapping
 
 from inference.lines import SJF_MS, Waiting
-from inference.turns import Ask, Lease, State, Taken, Turn
+from inference.turn_state import Ask, Lease, State, Taken
+from inference.turns import Turn
 
 __all__ = ["SJF_MS", "Ask", "FairQueue", "Taken", "Waiting"]
 

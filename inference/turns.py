@@ -1,109 +1,21 @@
 """One claim: what it may take within its guards, tier by tier. Pure; see `docs/scheduling.md`."""
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Final
 
 from inference import levelling
-from inference.guards import NO_LOAD, NO_TERMS, Credit, Load, Room, TierTerms
-from inference.lines import Tier, Waiting
+from inference.guards import NO_TERMS, Room
+from inference.lines import SET_TOUCH_MS, Waiting
+from inference.turn_state import Allowance, Ask, Bid, Lease, Queue, State, Taken
 
 OVERTAKE_MS: Final = 2_000
 """How long others may pass a job that fits no asking worker, from when it first did not fit."""
 MAX_SKIPS: Final = 8
 """Tenants of a tier whose jobs do not fit, that one claim looks past."""
+AWAY_MS: Final = 10_000
+"""A tier that took part in no choice for so much longer than another was away, and comes back beside it."""
 ONLINE_MS: Final = 10_000
 """Online work that came in this time still bounds the shares of the other tiers."""
-
-Queue = tuple[str, str]
-"""Tier and length."""
-
-
-@dataclass(frozen=True, slots=True)
-class Ask:
-    """One worker's claim."""
-
-    queues: frozenset[Queue]
-    credit: Credit
-    limit: int
-    tiers: Mapping[str, TierTerms] = field(default_factory=dict)
-    paused: frozenset[Queue] = frozenset()
-    caps: tuple[tuple[frozenset[Queue], int], ...] = ()
-    load: Load = NO_LOAD
-    worker: str = ""
-    now_ms: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Taken:
-    """What a claim took, in order."""
-
-    jobs: list[bytes]
-    parked: bytes | None = None
-    """The last of them, if it does not fit yet."""
-    again_ms: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Lease:
-    """A running job: by which weights it was charged; by none in its tier if the claim made no choice there."""
-
-    queue: Queue
-    tenant_weight: float
-    tier_weight: float | None
-
-
-@dataclass(slots=True)
-class State:
-    """What is known of a model between claims."""
-
-    weights: Mapping[str, float]
-    tiers: dict[str, Tier] = field(default_factory=dict)
-    leased: dict[bytes, Lease] = field(default_factory=dict)
-    unfit: dict[bytes, int] = field(default_factory=dict)
-    """Waiting job -> since when it fits no asking worker."""
-    came: dict[str, int] = field(default_factory=dict)
-    """Tier -> its last publish."""
-    workers: dict[str, levelling.Peer] = field(default_factory=dict)
-
-    def tier(self, name: str) -> Tier:
-        """Return a tier, made on first use."""
-        return self.tiers.setdefault(name, Tier(self.weights))
-
-    def waiting(self, queue: Queue) -> list[Waiting]:
-        """Return the jobs that wait in one queue."""
-        busy = self.tier(queue[0]).busy.values()
-        return [job for jobs in busy for job in jobs.waiting.values() if job.length == queue[1]]
-
-
-@dataclass(slots=True)
-class Allowance:
-    """How many more jobs may be taken of some queues together."""
-
-    queues: frozenset[Queue]
-    left: int
-
-
-@dataclass(slots=True)
-class Bid:
-    """A tier during one claim."""
-
-    name: str
-    tier: Tier
-    terms: TierTerms
-    served: frozenset[str]
-    open: frozenset[str] = frozenset()
-    """Of the lengths served, those that jobs may be taken of."""
-    held: frozenset[str] = frozenset()
-    """Those that a pause or a cap holds back."""
-    share: Room | None = None
-    """What it may still take, if that binds now."""
-    is_gathering: bool = False
-    tenant: str | None = None
-    """Whose turn it is; None if the tier has no work that may be taken."""
-    skipped: set[str] = field(default_factory=set)
-    """Tenants whose jobs do not fit."""
 
 
 class Turn:
@@ -129,6 +41,7 @@ class Turn:
         if self._most > 0:
             self._meet_others()
             self._look_at_tiers()
+            self._place_absent()
         while len(self._taken) < self._most and self._parked is None and (chosen := self._next()):
             self._serve(chosen)
         self._tell_others()
@@ -174,6 +87,20 @@ class Turn:
             bid.share = bid.terms.share if is_bound else None
             bid.is_gathering = self._gathers(bid)
 
+    def _place_absent(self) -> None:
+        """Put tiers that took no part in choices for a while, or never yet, beside those that did."""
+        if len(self._bids) < 2:
+            return
+        seen_ms = max(0, *(bid.tier.seen_ms for bid in self._bids))
+        for bid in self._bids:
+            bid.is_back = seen_ms - bid.tier.seen_ms > AWAY_MS
+        floor = min((bid.tier.pass_ for bid in self._bids if not bid.is_back), default=0.0)
+        for bid in self._bids:
+            if bid.is_back:
+                bid.tier.push(floor)
+            if bid.is_back or self._now_ms - bid.tier.seen_ms > SET_TOUCH_MS:
+                bid.tier.seen_ms = self._now_ms
+
     def _came_lately(self, tier: str) -> bool:
         return self._now_ms - self._state.came.get(tier, -ONLINE_MS - 1) <= ONLINE_MS
 
@@ -199,10 +126,10 @@ class Turn:
         return bid.is_gathering or is_reserved or (bid.share is not None and bid.share.sequences < 1)
 
     def _next(self) -> Bid | None:
-        """Return the tier whose turn it is. Equal passes: the heavier, then by name."""
+        """Return the tier whose turn it is. Equal passes: one that is back, then the heavier, then by name."""
         return min(
             (bid for bid in self._bids if bid.tenant is not None and not self._is_barred(bid)),
-            key=lambda bid: bid.tier.pass_,
+            key=lambda bid: (bid.tier.pass_, not bid.is_back),
             default=None,
         )
 
@@ -246,8 +173,7 @@ class Turn:
             return
         for bid in self._bids:
             if not bid.skipped and (bid.tenant is None or self._is_barred(bid)):
-                bid.tier.pass_ = max(bid.tier.pass_, pass_)
-                bid.tier.floor = max(bid.tier.floor, pass_)
+                bid.tier.push(pass_)
 
     def _take(self, bid: Bid, job: Waiting) -> None:
         self._taken.append(job.job_id)

@@ -84,9 +84,10 @@ def _tier_arguments(served: _Served, request: Request) -> list[scripts.Argument]
     terms = {tier: request.tiers.get(tier, NO_TERMS) for tier in served.tiers}
     arguments: list[scripts.Argument] = []
     for tier in sorted(terms, key=lambda name: (-terms[name].weight, name)):
-        arguments += [tier, *_terms_arguments(terms[tier]), len(served.tiers[tier])]
-        for length, queue in served.tiers[tier]:
-            arguments += [length, queue, int(queue in request.paused)]
+        lengths = ",".join(length for length, _ in served.tiers[tier])
+        arguments += [tier, *_terms_arguments(terms[tier]), lengths]
+        for _, queue in served.tiers[tier]:
+            arguments += [queue, int(queue in request.paused)]
     return arguments
 
 

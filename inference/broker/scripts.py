@@ -20,11 +20,19 @@ FOLDER: Final = Path(__file__).parent / "lua"
 FLAGS: Final = {"renew": "#!lua flags=allow-oom\n"}
 """A renewal takes no memory. Refused while the memory is full, it would end all that runs."""
 
-SHARED: Final = ("common", "clock", "order", "waiting", "audience")
-"""Before every script."""
+_BASE: Final = ("common", "clock")
+_ENTRIES: Final = (*_BASE, "order", "waiting")
+_TELLING: Final = (*_ENTRIES, "audience")
 
-PARTS: Final = {"claim": ("asked", "levelling", "guards")}
-"""Between those and a script that is long."""
+PARTS: Final = {
+    **dict.fromkeys(
+        ("admit", "withdraw", "held", "entries", "stats", "learn", "unlock", "watch", "unwatch"), _BASE
+    ),
+    **dict.fromkeys(("publish", "publish_task", "restore", "renew", "discard", "due", "explain"), _ENTRIES),
+    "set_weight": _ENTRIES,
+    "claim": (*_ENTRIES, "asked", "levelling", "guards"),
+}
+"""What a script stands on, where that is not everything: each function is made anew at every call."""
 
 Argument = str | bytes | int | float
 
@@ -40,7 +48,7 @@ class Script:
 @functools.cache
 def get(name: str) -> Script:
     """Read `lua/<name>.lua`."""
-    names = (*SHARED, *PARTS.get(name, ()), name)
+    names = (*PARTS.get(name, _TELLING), name)
     parts = [(FOLDER / f"{part}.lua").read_text(encoding="utf-8") for part in names]
     text = FLAGS.get(name, "") + "\n".join(parts)
     return Script(text, hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest())

@@ -372,3 +372,20 @@ def test_who_took_its_part_leaves_the_rest_to_the_others_unless_they_are_not_hea
     assert ask(queue, now_ms=20, **again).jobs == []
     assert len(ask(queue, now_ms=60, **again).jobs) == 1
     assert len(ask(queue, now_ms=1_101, **again).jobs) == 3, "a stalled one holds nobody back"
+
+
+def test_a_tier_that_is_new_to_the_shared_workers_comes_beside_the_others() -> None:
+    queue = FairQueue()
+    jobs = publish(queue, [make_job(tier=tier) for tier in WEIGHTS for _ in range(2000)])
+    ask(queue, "realtime", "bulk", limit=1500)
+    taken = Counter(jobs[job_id].tier for job_id in take(queue, 100))
+    assert taken["standard"] == pytest.approx(20, abs=1)
+
+
+def test_a_tier_that_shared_workers_left_alone_for_a_while_saved_nothing_up() -> None:
+    queue = FairQueue()
+    jobs = publish(queue, [make_job(tier=tier) for tier in WEIGHTS for _ in range(5000)])
+    ask(queue, limit=10, now_ms=1_000)
+    ask(queue, "realtime", "bulk", limit=3000, now_ms=60_000)
+    taken = Counter(jobs[job_id].tier for job_id in ask(queue, limit=100, now_ms=61_000).jobs)
+    assert taken["standard"] == pytest.approx(20, abs=1)

@@ -2,7 +2,7 @@
 -- reserved KV tokens, whether it may be given a job to park, worker, lease ms, claim ids (16 bytes each, one for each
 -- job at most), model, jobs in flight, slots, number of tiers, of caps, of plain queues,
 -- {tier, weight, whether it uses the reserve, sequences of its share or '', KV tokens of it, gather jobs, gather ms,
--- number of lengths, {length, queue, whether paused}...}...,  {jobs, number of queues, queues...}...,  plain queues...
+-- its lengths joined by commas, {queue, whether paused} of each}...,  {jobs, number of queues, queues...}...,  plain queues...
 local cursor = 1
 
 local function text()
@@ -21,12 +21,13 @@ local tier_count, cap_count, plain_count = number(), number(), number()
 
 local function read_tier()
   local t = { model = model, tier = text(), weight_text = text(), uses_reserve = text() == '1', pass = 0, floor = 0,
-    share_sequences = number(), share_kv = number(), gather_jobs = number(), gather_ms = number(), lengths = {},
-    queues = {}, paused = {}, skipped = {}, skips = 0, held = {} }
-  t.group, t.weight = model .. ':' .. t.tier, tonumber(t.weight_text)
-  for i = 1, number() do
-    t.lengths[i] = text()
-    t.queues[t.lengths[i]], t.paused[t.lengths[i]] = text(), text() == '1'
+    share_sequences = number(), share_kv = number(), gather_jobs = number(), gather_ms = number(), paused = {},
+   
+    all = text(), queues = {}, skips = 0, held = {} }
+  t.group, t.weight, t.lengths = model .. ':' .. t.tier, tonumber(t.weight_text), split(t.all)
+  for _, length in ipairs(t.lengths) do
+    t.queues[length] = text()
+    if text() == '1' then t.paused[length], t.has_paused = true, true end
   end
   return t
 end

@@ -1,6 +1,7 @@
 -- See asked.lua  ->  {now, when to ask again, ms, or '', {id, claim, queue, tenant, prompt, expected, estimate, arrival,
 --                    mailbox, streamed, body, watched, parked}...}
 -- The order is that of inference/scheduling.py and inference/turns.py.
+local AWAY_MS, NEVER_MS = 10000, 2 ^ 40
 local out, is_parked = { now, '' }, false
 
 local function take(id, entry, body, ...)
@@ -28,25 +29,53 @@ end
 
 local function read_passes()
   local fields = {}
-  for _, t in ipairs(tiers) do fields[#fields + 1], fields[#fields + 2] = t.tier, t.tier .. '^' end
+  for _, t in ipairs(tiers) do
+    local n = #fields
+    fields[n + 1], fields[n + 2], fields[n + 3] = t.tier, t.tier .. '^', t.tier .. '@'
+  end
   local found = call('HMGET', P .. 'tiers:' .. model, unpack(fields))
-  for i, t in ipairs(tiers) do t.pass, t.floor = tonumber(found[2 * i - 1] or 0), tonumber(found[2 * i] or 0) end
+  for i, t in ipairs(tiers) do
+    t.pass, t.floor = tonumber(found[3 * i - 2] or 0), tonumber(found[3 * i - 1] or 0)
+    t.seen = tonumber(found[3 * i] or -NEVER_MS)
+  end
+end
+
+-- Tiers that took no part in choices for a while, or never yet, come beside those that did.
+local function place_absent()
+  local seen, floor = 0, nil
+  for _, t in ipairs(tiers) do seen = math.max(seen, t.seen) end
+  for _, t in ipairs(tiers) do
+    t.is_back = seen - t.seen > AWAY_MS
+    if not t.is_back then floor = math.min(floor or t.pass, t.pass) end
+  end
+  for _, t in ipairs(tiers) do
+    if t.is_back then t.pass, t.floor = math.max(t.pass, floor or 0), math.max(t.floor, floor or 0) end
+    t.is_moved = t.is_back or now - t.seen > SET_TOUCH_MS
+    if t.is_moved then t.seen = now end
+  end
 end
 
 local function write_passes()
   local fields = {}
   for _, t in ipairs(tiers) do
     if t.is_moved then
-      for _, part in ipairs({ t.tier, t.pass, t.tier .. '^', t.floor }) do fields[#fields + 1] = part end
+      local n = #fields
+      fields[n + 1], fields[n + 2], fields[n + 3], fields[n + 4] = t.tier, t.pass, t.tier .. '^', t.floor
+      fields[n + 5], fields[n + 6] = t.tier .. '@', int(t.seen)
     end
   end
   if #fields > 0 then call('HSET', P .. 'tiers:' .. model, unpack(fields)) end
 end
 
+local function goes_before(t, other)
+  if t.pass ~= other.pass then return t.pass < other.pass end
+  return t.is_back and not other.is_back
+end
+
 local function next_tier()
   local best
   for _, t in ipairs(tiers) do
-    if t.tenant and not is_barred(t) and (not best or t.pass < best.pass) then best = t end
+    if t.tenant and not is_barred(t) and (not best or goes_before(t, best)) then best = t end
   end
   return best
 end
@@ -60,29 +89,32 @@ local function push_held_back(pass)
   end
 end
 
+local function mark(t, length, pass)
+  local marks, field = marks_of(model) or {}, t.tier .. ':' .. length
+  if marks[field] and marks[field] >= pass then return end
+  marks[field], marks_read[model] = pass, marks
+  call('HSET', P .. 'marks:' .. model, field, pass)
+end
+
 local function charge(t, entry)
   local pass, weight = pass_of(t.group, entry.tenant), weight_of(entry.tenant)
   set_pass(t.group, entry.tenant, pass + tonumber(entry.estimate) / weight, '', pass)
-  local marks = marks_of(t.group)
-  for _, length in ipairs(t.held) do
-    if not marks[length] or marks[length] < pass then
-      marks[length] = pass
-      call('HSET', P .. 'marks:' .. t.group, length, pass)
-    end
-  end
+  for _, length in ipairs(t.held) do mark(t, length, pass) end
   if tier_count == 1 then return string.format('%.17g', weight) end
   t.pass, t.is_moved = t.pass + tonumber(entry.estimate) / t.weight, true
   return string.format('%.17g ', weight) .. t.weight_text
 end
 
+local function count_in(allowance, queue)
+  if not allowance.queues[queue] then return false end
+  allowance.left = allowance.left - 1
+  return allowance.left < 1
+end
+
+-- Says whether something may not be taken any more.
 local function count(queue)
-  local is_any_spent = false
-  for _, allowance in ipairs({ level or false, unpack(caps) }) do
-    if allowance and allowance.queues[queue] then
-      allowance.left = allowance.left - 1
-      is_any_spent = is_any_spent or allowance.left < 1
-    end
-  end
+  local is_any_spent = level and count_in(level, queue)
+  for _, cap in ipairs(caps) do is_any_spent = count_in(cap, queue) or is_any_spent end
   return is_any_spent
 end
 
@@ -101,6 +133,7 @@ end
 local function serve(t)
   local id, entry, need, parks = fitting(t)
   if not id then
+    t.skipped = t.skipped or {}
     t.skipped[t.tenant], t.skips = true, t.skips + 1
     return find_tenant(t)
   end
@@ -127,7 +160,10 @@ local function take_jobs()
   end
   bind_shares()
   for _, t in ipairs(tiers) do t.is_gathering = gathers(t) end
-  if tier_count > 1 then read_passes() end
+  if tier_count > 1 then
+    read_passes()
+    place_absent()
+  end
   while taken < most and not is_parked do
     local t = next_tier()
     if not t then break end

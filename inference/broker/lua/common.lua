@@ -11,10 +11,11 @@
 --   d:QUEUE         zset  waiting id that may not be claimed yet -> from when on, ms; in a: too, and in no order
 --   o:GROUP:LENGTH:TENANT  zset  waiting id -> arrival + sjf_weight * estimate       GROUP is MODEL:TIER
 --   busy:GROUP      hash  tenant -> its waiting jobs             weights  hash  tenant -> weight, where not 1
---   tiers:MODEL     hash  tier -> pass, tier^ -> the largest pass at which another was served in its place
+--   tiers:MODEL     hash  tier -> pass, tier^ -> the largest pass at which another was served in its place,
+--                         tier@ -> the last claim in which it took part in a choice between tiers, ms
 --   pass:GROUP      hash  tenant -> pass, '' -> the pass last served       floor:GROUP  hash  tenant -> the mark at
 --                                                                          which it came back: no correction goes below
---   marks:GROUP     hash  length -> the largest pass at which a tenant was chosen while a guard held that length back
+--   marks:MODEL     hash  TIER:LENGTH -> the largest pass at which a tenant was chosen while a guard held that length back
 --   came:MODEL      hash  tier -> its last publish, ms
 --   workers:MODEL   hash  worker -> its last claim: ms, in flight, slots, room left, TIER:LENGTH... it serves
 --   sets:MODEL      hash  TIER:SET -> last claim, ms. A SET is the lengths that some workers serve together, and has

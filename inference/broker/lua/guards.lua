@@ -30,9 +30,7 @@ local function use_set(t)
   used[field] = now
 end
 
--- Work out what may be taken of a tier now. Says whether that is different.
-local function narrow(t)
-  local before_this = t.set
+local function sort_out(t)
   t.open, t.held = {}, {}
   for _, length in ipairs(t.lengths) do
     if is_held(t, length) then
@@ -42,6 +40,12 @@ local function narrow(t)
     end
   end
   t.set = table.concat(t.open, ',')
+end
+
+-- Work out what may be taken of a tier now. Says whether that is different.
+local function narrow(t)
+  local before_this = t.set
+  if level or t.has_paused or #caps > 0 then sort_out(t) else t.open, t.set = t.lengths, t.all end
   t.index = P .. 'i:' .. t.group .. ':' .. t.set
   if t.set ~= '' then use_set(t) end
   return t.set ~= before_this
@@ -139,7 +143,7 @@ end
 
 -- The first of the tenant's heads that fits, or is to be parked: id, entry, need, whether to park it.
 local function fitting(t)
-  local tried = {}
+  local tried
   while true do
     local id, length = head(t.group, t.tenant, t.open, tried)
     if not id then return nil end
@@ -147,11 +151,13 @@ local function fitting(t)
     local need = entry and tokens_of(entry) + margin
     if not entry then
       leave_order(id, t.group, length, t.tenant)    -- lost: the reconciler publishes it anew
+      refresh(t, t.tenant)
     elseif need <= room_of(t) then
       return id, entry, need, false
     elseif may_be_parked(id, entry) then
       return id, entry, need, true
     else
+      tried = tried or {}
       tried[length] = true
     end
   end

@@ -4,26 +4,23 @@ local level             -- {queues, left}: what this claim may take of the queue
 local left_to_others = 0
 local heard_before      -- this worker's last claim, ms
 
-local function read_peer(text_of)
-  local peer, queues = {}, nil
-  peer.heard, peer.in_flight, peer.slots, peer.free, queues = string.match(text_of, '^(%S+) (%S+) (%S+) (%S+) (.*)$')
-  for field in pairs({ heard = 1, in_flight = 1, slots = 1, free = 1 }) do peer[field] = tonumber(peer[field]) end
-  peer.queues = {}
-  for queue in string.gmatch(queues, '%S+') do peer.queues[queue] = true end
-  return peer
+local function read_peer(told)
+  local in_flight, slots, free, queues = string.match(told, '^%S+ (%S+) (%S+) (%S+)(.*)$')
+  return { in_flight = tonumber(in_flight), slots = tonumber(slots), free = tonumber(free), queues = queues .. ' ' }
 end
 
 -- Those that were heard lately, and still had room then. Forgets those that are gone.
 local function read_peers()
   local peers, fields = {}, call('HGETALL', P .. 'workers:' .. model)
   for i = 1, #fields, 2 do
-    local peer = read_peer(fields[i + 1])
+    local heard = tonumber(string.match(fields[i + 1], '^%d+'))
     if fields[i] == worker then
-      heard_before = peer.heard
-    elseif now - peer.heard > FORGET_MS then
+      heard_before = heard
+    elseif now - heard > FORGET_MS then
       call('HDEL', P .. 'workers:' .. model, fields[i])
-    elseif peer.free > 0 and now - peer.heard <= HEARD_MS then
-      peers[#peers + 1] = peer
+    elseif now - heard <= HEARD_MS then
+      peers[#peers + 1] = read_peer(fields[i + 1])
+      if peers[#peers].free < 1 then peers[#peers] = nil end
     end
   end
   return peers
@@ -49,7 +46,7 @@ end
 
 local function is_served(peers, name)
   for _, peer in ipairs(peers) do
-    if peer.queues[name] then return true end
+    if string.find(peer.queues, name, 1, true) then return true end
   end
   return false
 end
@@ -59,7 +56,7 @@ local function shared_queues(peers)
   local shared, waiting, one = {}, 0, nil
   for _, t in ipairs(tiers) do
     for _, length in ipairs(t.open) do
-      if is_served(peers, t.tier .. ':' .. length) then
+      if is_served(peers, ' ' .. t.tier .. ':' .. length .. ' ') then
         local queue = t.queues[length]
         local jobs = call('ZCARD', P .. 'a:' .. queue)
         shared[queue], waiting, one = true, waiting + jobs, jobs > 0 and queue or one
@@ -83,9 +80,8 @@ end
 local function tell_others(taken, is_parked)
   if level and level.left < 1 and left_to_others > 0 then ask_again(LEVEL_AGAIN_MS) end
   if load.slots < 1 then return end
-  local parts = { int(now), int(load.in_flight + taken), int(load.slots), int(math.max(0, is_parked and 0 or sequences - taken)) }
-  for _, t in ipairs(tiers) do
-    for _, length in ipairs(t.lengths) do parts[#parts + 1] = t.tier .. ':' .. length end
-  end
-  call('HSET', P .. 'workers:' .. model, worker, table.concat(parts, ' '))
+  local told = string.format('%.0f %.0f %.0f %.0f ', now, load.in_flight + taken, load.slots,
+    math.max(0, is_parked and 0 or sequences - taken))
+  for _, t in ipairs(tiers) do told = told .. t.tier .. ':' .. string.gsub(t.all, ',', ' ' .. t.tier .. ':') .. ' ' end
+  call('HSET', P .. 'workers:' .. model, worker, told)
 end

@@ -108,24 +108,24 @@ end
 
 local marks_read = {}
 
--- {length -> the largest pass at which a tenant was chosen while a guard held that length back}
-local function marks_of(group)
-  if not marks_read[group] then
-    local marks, fields = {}, call('HGETALL', P .. 'marks:' .. group)
+-- {TIER:LENGTH -> the largest pass at which a tenant was chosen while a guard held that length back}; false if there are none.
+local function marks_of(model)
+  if marks_read[model] == nil then
+    local marks, fields = {}, call('HGETALL', P .. 'marks:' .. model)
     for i = 1, #fields, 2 do marks[fields[i]] = tonumber(fields[i + 1]) end
-    marks_read[group] = marks
+    marks_read[model] = #fields > 0 and marks
   end
-  return marks_read[group]
+  return marks_read[model]
 end
 
 -- What a tenant owes if all of its work in `lengths` was held back; nil if it owes nothing.
-local function owed(q, tenant, lengths)
-  local marks, least = marks_of(q.group), nil
-  if not next(marks) then return nil end
+local function owed(q, tenant, lengths, marks)
+  local least
   for _, length in ipairs(lengths) do
     if first_of(q.group, length, tenant)[1] then
-      if not marks[length] then return nil end
-      least = math.min(least or marks[length], marks[length])
+      local mark = marks[q.tier .. ':' .. length]
+      if not mark then return nil end
+      least = math.min(least or mark, mark)
     end
   end
   return least
@@ -133,7 +133,8 @@ end
 
 -- Raise a tenant all of whose work in `lengths` was held back: it has saved nothing up.
 local function raise(q, tenant, lengths)
-  local least = owed(q, tenant, lengths)
+  local marks = marks_of(q.model)
+  local least = marks and owed(q, tenant, lengths, marks)
   if not least or least <= pass_of(q.group, tenant) then return false end
   set_pass(q.group, tenant, least)
   call('HSET', P .. 'floor:' .. q.group, tenant, least)

@@ -25,7 +25,7 @@ local function line_up(id, entry)
   if call('HINCRBY', P .. 'busy:' .. q.group, entry.tenant, 1) == 1 then
     enter(q, entry.tenant)
     is_back = true
-  elseif next(marks_of(q.group)) and not first_of(q.group, q.length, entry.tenant)[1] then
+  elseif marks_of(q.model) and not first_of(q.group, q.length, entry.tenant)[1] then
     is_back = raise(q, entry.tenant, all_lengths(q))
   end
   firsts_read[own_order] = nil

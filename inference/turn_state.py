@@ -1,0 +1,99 @@
+"""What one claim asks, takes and looks at: plain values. Pure; `inference.turns` decides over them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from inference import levelling
+from inference.guards import NO_LOAD, Credit, Load, Room, TierTerms
+from inference.lines import Tier, Waiting
+
+Queue = tuple[str, str]
+"""Tier and length."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """One worker's claim."""
+
+    queues: frozenset[Queue]
+    credit: Credit
+    limit: int
+    tiers: Mapping[str, TierTerms] = field(default_factory=dict)
+    paused: frozenset[Queue] = frozenset()
+    caps: tuple[tuple[frozenset[Queue], int], ...] = ()
+    load: Load = NO_LOAD
+    worker: str = ""
+    now_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """What a claim took, in order."""
+
+    jobs: list[bytes]
+    parked: bytes | None = None
+    """The last of them, if it does not fit yet."""
+    again_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """A running job: by which weights it was charged; by none in its tier if the claim made no choice there."""
+
+    queue: Queue
+    tenant_weight: float
+    tier_weight: float | None
+
+
+@dataclass(slots=True)
+class State:
+    """What is known of a model between claims."""
+
+    weights: Mapping[str, float]
+    tiers: dict[str, Tier] = field(default_factory=dict)
+    leased: dict[bytes, Lease] = field(default_factory=dict)
+    unfit: dict[bytes, int] = field(default_factory=dict)
+    """Waiting job -> since when it fits no asking worker."""
+    came: dict[str, int] = field(default_factory=dict)
+    """Tier -> its last publish."""
+    workers: dict[str, levelling.Peer] = field(default_factory=dict)
+
+    def tier(self, name: str) -> Tier:
+        """Return a tier, made on first use."""
+        return self.tiers.setdefault(name, Tier(self.weights))
+
+    def waiting(self, queue: Queue) -> list[Waiting]:
+        """Return the jobs that wait in one queue."""
+        busy = self.tier(queue[0]).busy.values()
+        return [job for jobs in busy for job in jobs.waiting.values() if job.length == queue[1]]
+
+
+@dataclass(slots=True)
+class Allowance:
+    """How many more jobs may be taken of some queues together."""
+
+    queues: frozenset[Queue]
+    left: int
+
+
+@dataclass(slots=True)
+class Bid:
+    """A tier during one claim."""
+
+    name: str
+    tier: Tier
+    terms: TierTerms
+    served: frozenset[str]
+    open: frozenset[str] = frozenset()
+    """Of the lengths served, those that jobs may be taken of."""
+    held: frozenset[str] = frozenset()
+    """Those that a pause or a cap holds back."""
+    share: Room | None = None
+    """What it may still take, if that binds now."""
+    is_gathering: bool = False
+    is_back: bool = False
+    """Took no part in choices for a while: now it goes first among equals."""
+    tenant: str | None = None
+    """Whose turn it is; None if the tier has no work that may be taken."""
+    skipped: set[str] = field(default_factory=set)
+    """Tenants whose jobs do not fit."""
