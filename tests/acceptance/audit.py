@@ -23,6 +23,10 @@ KEPT_KEYS: Final = (
     "weights",
     "tiers:*",
     "pass:*",
+    "floor:*",
+    "marks:*",
+    "came:*",
+    "workers:*",
     "sets:*",
     "looks",
     "_kombu.binding.*",
@@ -56,12 +60,17 @@ NEXT: Final = {
 """What may follow in a job's history; `queued` after an end is a retry by hand."""
 
 
-def audit(stack: Stack, ids: list[str], *, seconds: float = 60) -> list[dict[str, Any]]:
-    """Wait until the jobs have ended; check rows, histories, Redis and processes; return the jobs."""
+def audit(
+    stack: Stack, ids: list[str], *, seconds: float = 60, set_back_seconds: float = 0
+) -> list[dict[str, Any]]:
+    """Wait until the jobs have ended; check rows, histories, Redis and processes; return the jobs.
+
+    Keys expire later by as much as Redis' clock was set back.
+    """
     ended = fleet.wait_until_finished(stack, ids, seconds=seconds)
     for job in ended:
         check_row(job)
-    check_keys(stack)
+    check_keys(stack, set_back_seconds)
     assert fleet.count(stack, "queued") == fleet.count(stack, "running") == 0
     assert (fleet.waiting(stack), fleet.leases(stack)) == (0, 0)
     assert orphans(stack) == []
@@ -83,32 +92,32 @@ def kinds(job: dict[str, Any]) -> list[str]:
     return [event["kind"] for event in job["history"]]
 
 
-def check_keys(stack: Stack) -> None:
+def check_keys(stack: Stack, set_back_seconds: float = 0) -> None:
     """Wait until Redis holds nothing that it should not."""
     try:
-        until(lambda: not left_over_keys(stack), seconds=SETTLE_SECONDS)
+        until(lambda: not left_over_keys(stack, set_back_seconds), seconds=SETTLE_SECONDS)
     except AssertionError:
-        raise AssertionError(f"left in Redis: {left_over_keys(stack)}") from None
+        raise AssertionError(f"left in Redis: {left_over_keys(stack, set_back_seconds)}") from None
 
 
-def left_over_keys(stack: Stack) -> list[str]:
+def left_over_keys(stack: Stack, set_back_seconds: float = 0) -> list[str]:
     """Redis keys that should be gone when no job is queued or running."""
     with redis.Redis.from_url(stack.access["redis_url"]) as client:
-        return sorted(key for key in _names(client) if not _may_stay(client, key))
+        return sorted(key for key in _names(client) if not _may_stay(client, key, set_back_seconds))
 
 
 def _names(client: redis.Redis) -> list[str]:
     return [key.decode("latin-1") for key in client.scan_iter(count=1000)]
 
 
-def _may_stay(client: redis.Redis, key: str) -> bool:
+def _may_stay(client: redis.Redis, key: str, set_back_seconds: float) -> bool:
     name = key.removeprefix(PREFIX)
     if any(fnmatch.fnmatchcase(name, kept) for kept in KEPT_KEYS):
         return True
     most = next((s for pattern, s in EXPIRING_KEYS.items() if fnmatch.fnmatchcase(name, pattern)), None)
     left = client.pttl(key.encode("latin-1"))
     is_gone = left == -2
-    return is_gone or (most is not None and 0 <= left <= most * 1000)
+    return is_gone or (most is not None and 0 <= left <= (most + set_back_seconds) * 1000)
 
 
 def orphans(stack: Stack) -> list[psutil.Process]:

@@ -27,6 +27,7 @@ from tests.waiting import until
 logger = logging.getLogger(__name__)
 
 FAULTS_A_STACK: Final = 10
+SET_BACK: Final = plan.Fault("an hour slow", catalogue.VALKEY)
 MEND_SECONDS: Final = 60.0
 QUIET_SECONDS: Final = 60.0
 
@@ -71,13 +72,17 @@ def test_all_that_was_accepted_ends_once_and_well_whatever_breaks(
 
 @contextlib.contextmanager
 def saying(seed: int, told: list[str], place: Place) -> Iterator[None]:
-    """Add to a failure what led to it, and how to see it again."""
+    """Say of a failure at once what led to it, and how to see it again; keep what the stack said."""
     try:
         yield
     except Exception as error:
-        history = "\n".join(f"  {turn}" for turn in told)
+        log = settings.BASE_DIR / "artifacts" / f"faults-{databases.name()}-{seed}.log"
+        log.parent.mkdir(exist_ok=True)
+        log.write_text(place.stack.log())
         again = f"make faults SEED={seed} FAULTS={FAULTS_A_STACK} DATABASE={databases.name()}"
-        error.add_note(f"Faults so far:\n{history}\nTo repeat: {again}\n{place.stack.log()[-6000:]}")
+        faults = "\n".join(f"  {turn}" for turn in told)
+        error.add_note(f"Faults so far:\n{faults}\nTo repeat: {again}\nWhat the stack said: {log}")
+        logger.error("seed %d: %s\n%s", seed, error, "\n".join(error.__notes__))  # noqa: TRY400 - pytest shows it
         raise
 
 
@@ -101,7 +106,9 @@ def survive(place: Place, turn: Round, *, seed: int, seen: set[str]) -> list[dic
         finally:
             load.stop()
         until(lambda: fleet.is_idle(place.stack), seconds=QUIET_SECONDS, what="all has come to an end")
-        jobs = audit(place.stack, sorted(fleet.all_ids(place.stack) - seen))
+        is_set_back = any(fault == SET_BACK for fault in turn.faults)
+        ids = fleet.all_ids(place.stack) - seen
+        jobs = audit(place.stack, sorted(ids), set_back_seconds=3600 if is_set_back else 0)
         load.check(jobs)
         check_ends(jobs, turn)
     return jobs
