@@ -101,7 +101,7 @@ class QueueLimits:
     """Nothing is claimed; jobs are still admitted."""
     is_draining: bool = False
     """Nothing is admitted; what waits is worked off."""
-    held_by: str = ""
+    halted_by: str = ""
     """Who said the last of these, or their end."""
 
 
@@ -116,13 +116,13 @@ class WorkerLimits:
     """It claims nothing."""
     is_draining: bool = False
     """The same, for good: it is about to be stopped."""
-    held_by: str = ""
+    halted_by: str = ""
     """Who said the last of these, or their end."""
     resumed_at: float | None = None
     """Unix time since when it claims again after the last of these; None if there was none."""
 
     @property
-    def is_held(self) -> bool:
+    def is_halted(self) -> bool:
         """Whether it claims nothing."""
         return self.is_paused or self.is_draining
 

@@ -207,11 +207,11 @@ class ServedModel(models.Model):
         return self.name
 
 
-class Held(models.Model):
-    """What is known of the last pause, drain or resume. `inference.holds` writes it."""
+class Halted(models.Model):
+    """What is known of the last pause, drain or resume. `inference.halts` writes it."""
 
-    held_at = models.DateTimeField("last held or resumed", null=True, blank=True, editable=False)
-    held_by = models.CharField("by", max_length=200, blank=True, default="", editable=False)
+    halted_at = models.DateTimeField("last halted or resumed", null=True, blank=True, editable=False)
+    halted_by = models.CharField("by", max_length=200, blank=True, default="", editable=False)
     resumed_at = models.DateTimeField(
         null=True,
         blank=True,
@@ -223,7 +223,7 @@ class Held(models.Model):
         abstract = True
 
 
-class QueueLimit(Held):
+class QueueLimit(Halted):
     """What an admin sets for one queue alone."""
 
     queue = models.CharField(
@@ -246,12 +246,12 @@ class QueueLimit(Held):
         return self.queue
 
     @property
-    def is_held(self) -> bool:
+    def is_halted(self) -> bool:
         """Whether nothing is claimed from it."""
         return self.is_paused
 
 
-class WorkerLimit(Held):
+class WorkerLimit(Halted):
     """What an operator said of one worker. Apart from `Worker`, which the worker writes, and which is pruned."""
 
     worker = models.CharField(max_length=128, primary_key=True)
@@ -264,7 +264,7 @@ class WorkerLimit(Held):
         return self.worker
 
     @property
-    def is_held(self) -> bool:
+    def is_halted(self) -> bool:
         """Whether it claims nothing."""
         return self.is_paused or self.is_draining
 

@@ -114,7 +114,7 @@ class Outlook:
             engines=tuple(self._engine(worker) for worker in serving),
             other_engines=len(workers) - len(serving),
             is_paused=own.is_paused,
-            held_by=own.held_by,
+            halted_by=own.halted_by,
             caps=tuple(self._caps(queue, name)),
             uses_reserve=tier.uses_reserve,
             max_share=tier.max_share,

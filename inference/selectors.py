@@ -35,7 +35,7 @@ class QueueRow:
     """Most jobs that may wait; 0 for the control queue, which has no cap."""
     is_paused: bool = False
     is_draining: bool = False
-    held_by: str = ""
+    halted_by: str = ""
     """Who paused, drained or resumed it last."""
     waiting_reason: str = ""
     """What holds its first job now, one of `waiting.Reason`; empty if no job waits."""
@@ -238,7 +238,7 @@ def _queue_row(outlook: Outlook, queue: str, found: QueueOutlook) -> QueueRow:
         cap=outlook.limits.queue_cap(queue),
         is_paused=own.is_paused,
         is_draining=own.is_draining,
-        held_by=own.held_by,
+        halted_by=own.halted_by,
         waiting_reason=first.reason if first else "",
         waiting_detail=first.detail if first else "",
         expected_wait_seconds=found.expected_wait_seconds,

@@ -116,12 +116,12 @@ def _length(row: models.LengthClass) -> LengthLimits:
 
 
 def _queue(row: models.QueueLimit) -> QueueLimits:
-    return QueueLimits(row.max_jobs, row.max_in_flight, row.is_paused, row.is_draining, row.held_by)
+    return QueueLimits(row.max_jobs, row.max_in_flight, row.is_paused, row.is_draining, row.halted_by)
 
 
 def _worker(row: models.WorkerLimit) -> WorkerLimits:
     resumed_at = None if row.resumed_at is None else row.resumed_at.timestamp()
-    return WorkerLimits(row.is_paused, row.is_draining, row.held_by, resumed_at)
+    return WorkerLimits(row.is_paused, row.is_draining, row.halted_by, resumed_at)
 
 
 def _model(row: models.ServedModel) -> ModelLimits:

@@ -13,7 +13,7 @@ from inference.limits import Limits, TierLimits
 class Bounds:
     """Worked out once for each snapshot of the limits."""
 
-    is_held: bool = False
+    is_halted: bool = False
     """Whether an operator paused or drains the worker: it claims nothing."""
     tiers: tuple[TierLimits, ...] = ()
     """Those that the worker serves."""
@@ -33,7 +33,7 @@ class Bounds:
         tiers = tuple(tier for tier in limits.tiers.values() if tier.name in names)
         row = limits.models.get(model)
         return cls(
-            is_held=limits.of_worker(worker).is_held,
+            is_halted=limits.of_worker(worker).is_halted,
             tiers=tiers,
             reserve_tiers=frozenset(tier.name for tier in tiers if tier.uses_reserve),
             reserve_share=row.reserve_share if row else 0.0,

@@ -34,7 +34,7 @@ from workers.readiness import Readiness
 from workers.relay import Pace
 from workers.room import EngineRoom
 from workers.settlement import SETTLER
-from workers.vitals import Vitals, held
+from workers.vitals import Vitals, halted
 
 logger = logging.getLogger(__name__)
 
@@ -127,8 +127,8 @@ class EngineHost:
     def vitals(self) -> Vitals:
         """The worker as it is now."""
         load, slots = self.room.load, self._config.model.max_num_seqs
-        hold = self._limits().of_worker(self._config.node)
-        condition = held(self._readiness.condition, hold, in_flight=load.sequences)
+        halt = self._limits().of_worker(self._config.node)
+        condition = halted(self._readiness.condition, halt, in_flight=load.sequences)
         return Vitals(condition, slots, load.sequences, load.kv_tokens)
 
     def limits_changed(self) -> None:

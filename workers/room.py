@@ -44,8 +44,8 @@ class EngineRoom:
 
     @property
     def is_open(self) -> bool:
-        """Whether anything may begin. While the worker is held by an operator, only what runs goes on."""
-        return self._readiness.is_open and not self.bounds.is_held
+        """Whether anything may begin. While an operator halts the worker, only what runs goes on."""
+        return self._readiness.is_open and not self.bounds.is_halted
 
     @property
     def capacity(self) -> gate.Capacity:

@@ -18,11 +18,11 @@ class Condition:
     """Size of the engine's KV cache; 0 until it was ready once."""
 
 
-def held(condition: Condition, limits: WorkerLimits, *, in_flight: int) -> Condition:
-    """Return the condition as others see it: a worker that is held is not ready, though its engine is."""
+def halted(condition: Condition, limits: WorkerLimits, *, in_flight: int) -> Condition:
+    """Return the condition as others see it: a worker that is halted is not ready, though its engine is."""
     if condition.state is not WorkerState.READY:
         return condition
-    if not limits.is_held:  # ready anew after a hold, since start deadlines count from there on
+    if not limits.is_halted:  # ready anew after a halt, since start deadlines count from there on
         return replace(condition, ready_at=max(condition.ready_at or 0.0, limits.resumed_at or 0.0))
     state = WorkerState.DRAINING if limits.is_draining else WorkerState.PAUSED
     return replace(condition, state=state, detail=_detail(limits, in_flight), ready_at=None)
@@ -30,8 +30,8 @@ def held(condition: Condition, limits: WorkerLimits, *, in_flight: int) -> Condi
 
 def _detail(limits: WorkerLimits, in_flight: int) -> str:
     if in_flight:
-        return f"by {limits.held_by}, {in_flight} in flight"
-    return f"by {limits.held_by}, may be stopped" if limits.is_draining else f"by {limits.held_by}"
+        return f"by {limits.halted_by}, {in_flight} in flight"
+    return f"by {limits.halted_by}, may be stopped" if limits.is_draining else f"by {limits.halted_by}"
 
 
 @dataclass(frozen=True, slots=True)

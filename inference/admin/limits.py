@@ -8,10 +8,10 @@ from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest
 
-from inference import holds, selectors, snapshot
+from inference import halts, selectors, snapshot
 from inference.admin import backlog
 from inference.admin.backlog import WithBacklog
-from inference.admin.holds import ACTIONS, WithHolds, by
+from inference.admin.halts import ACTIONS, WithHalts, by
 from inference.admin.readonly import KeptName
 from inference.admin.warnings import WarnsAfterSave
 from inference.models import LengthClass, QueueLimit, ServedModel, Tier
@@ -204,18 +204,18 @@ class QueueLimitForm(forms.ModelForm):
 
 
 @admin.register(QueueLimit)
-class QueueLimitAdmin(WithHolds, WithBacklog, KeptName, admin.ModelAdmin):
+class QueueLimitAdmin(WithHalts, WithBacklog, KeptName, admin.ModelAdmin):
     """Limits of single queues."""
 
     form = QueueLimitForm
     queues_by = "queue"
-    hold = staticmethod(holds.hold_queues)
-    hold_permission = "inference.change_queuelimit"
+    halt = staticmethod(halts.halt_queues)
+    halt_permission = "inference.change_queuelimit"
     actions = ACTIONS
-    list_display = ("queue", "max_jobs", "max_in_flight", "is_paused", "is_draining", "held", *backlog.COLUMNS)
+    list_display = ("queue", "max_jobs", "max_in_flight", "is_paused", "is_draining", "halted", *backlog.COLUMNS)
     list_filter = ("is_paused", "is_draining")
     search_fields = ("queue",)
-    readonly_fields = ("held",)
+    readonly_fields = ("halted",)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[QueueLimit]:
         """Return a row for each queue: the first look at one makes it, with no limits."""
@@ -226,5 +226,5 @@ class QueueLimitAdmin(WithHolds, WithBacklog, KeptName, admin.ModelAdmin):
     def save_model(self, request: HttpRequest, obj: QueueLimit, form: Any, change: bool) -> None:  # noqa: FBT001
         """Save; a pause or a drain ticked in the form is one as any other."""
         if {"is_paused", "is_draining"} & set(form.changed_data):
-            holds.stamp(obj, was_held=bool(form.initial.get("is_paused")), by=by(request))
+            halts.stamp(obj, was_halted=bool(form.initial.get("is_paused")), by=by(request))
         super().save_model(request, obj, form, change)

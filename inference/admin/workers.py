@@ -3,31 +3,31 @@
 from django.contrib import admin
 from django.utils import timezone
 
-from inference import fleet, holds
-from inference.admin.holds import ACTIONS, WithHolds
+from inference import fleet, halts
+from inference.admin.halts import ACTIONS, WithHalts
 from inference.admin.readonly import ReadOnly
 from inference.models import Worker, WorkerLimit
 from inference.templatetags import shown
 
 
-class HoldsWorkers(WithHolds, ReadOnly):
+class HaltsWorkers(WithHalts, ReadOnly):
     """Mixed into a ModelAdmin whose rows' keys are names of workers."""
 
-    hold = staticmethod(holds.hold_workers)
-    hold_permission = "inference.change_workerlimit"
+    halt = staticmethod(halts.halt_workers)
+    halt_permission = "inference.change_workerlimit"
 
 
 @admin.register(WorkerLimit)
-class WorkerLimitAdmin(HoldsWorkers, admin.ModelAdmin):
+class WorkerLimitAdmin(HaltsWorkers, admin.ModelAdmin):
     """What was said of workers, of those too that are gone."""
 
     actions = ACTIONS
-    list_display = ("worker", "is_paused", "is_draining", "held")
+    list_display = ("worker", "is_paused", "is_draining", "halted")
     search_fields = ("worker",)
 
 
 @admin.register(Worker)
-class WorkerAdmin(HoldsWorkers, admin.ModelAdmin):
+class WorkerAdmin(HaltsWorkers, admin.ModelAdmin):
     """The registry of workers."""
 
     actions = ACTIONS

@@ -238,14 +238,14 @@ class QueueSerializer(serializers.Serializer[Any]):
     )
 
 
-class HoldSerializer(serializers.Serializer[Any]):
+class HaltSerializer(serializers.Serializer[Any]):
     """A queue or a worker after a pause, a drain or a resume."""
 
     name = serializers.CharField(source="pk")
     is_paused = serializers.BooleanField()
     is_draining = serializers.BooleanField()
-    held_by = serializers.CharField(help_text="Who did the last of these.")
-    held_at = serializers.DateTimeField(allow_null=True)
+    halted_by = serializers.CharField(help_text="Who did the last of these.")
+    halted_at = serializers.DateTimeField(allow_null=True)
 
 
 class RatesSerializer(serializers.Serializer[Any]):

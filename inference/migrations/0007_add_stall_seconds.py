@@ -6,7 +6,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("inference", "0006_add_holds"),
+        ("inference", "0006_add_halts"),
     ]
 
     operations = [

@@ -8,7 +8,7 @@ from typing import Final
 from django import template
 from django.utils import timezone
 
-from inference.models import Held
+from inference.models import Halted
 
 register = template.Library()
 
@@ -57,9 +57,9 @@ def ahead(position: int | None) -> str:
 
 
 @register.filter
-def held(row: Held) -> str:
+def halted(row: Halted) -> str:
     """Return who paused, drained or resumed it last, and how long ago; a dash if nobody did."""
-    return f"by {row.held_by}, {age(row.held_at)} ago" if row.held_at else NONE
+    return f"by {row.halted_by}, {age(row.halted_at)} ago" if row.halted_at else NONE
 
 
 @register.filter

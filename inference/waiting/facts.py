@@ -95,7 +95,7 @@ class Queue:
     other_engines: int = 0
     """Workers of the model that do not serve the queue."""
     is_paused: bool = False
-    held_by: str = ""
+    halted_by: str = ""
     """Who paused it."""
     caps: tuple[CapUse, ...] = ()
     uses_reserve: bool = False

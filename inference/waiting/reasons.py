@@ -27,7 +27,7 @@ _Found = tuple[Reason, str] | None
 
 
 def _paused(queue: Queue, _place: Place) -> _Found:
-    by = f" by {queue.held_by}" if queue.held_by else ""
+    by = f" by {queue.halted_by}" if queue.halted_by else ""
     return (Reason.PAUSED, f"queue {queue.name} is paused{by}") if queue.is_paused else None
 
 

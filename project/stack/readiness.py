@@ -14,8 +14,8 @@ POLL_SECONDS: Final = 0.5
 SETTLED_SECONDS: Final = 3.0
 """A part without a question of its own (beat, control) is ready when it has run this long."""
 READY: Final = "ready"
-HELD: Final = frozenset({WorkerState.PAUSED, WorkerState.DRAINING})
-"""A worker that an operator held is up: it is as it was told to be."""
+HALTED: Final = frozenset({WorkerState.PAUSED, WorkerState.DRAINING})
+"""A worker that an operator halted is up: it is as it was told to be."""
 PLACEHOLDER: Final = "MODEL"
 SILENT: Final = "no answer yet"
 TIMEOUT: Final = httpx.Timeout(2.0)
@@ -95,7 +95,7 @@ def _worker_state(life: Life, row: dict[str, Any] | None) -> str:
     if row is None or row["heartbeat_age_seconds"] > life.ran_seconds:
         return SILENT
     state, detail = row["state"], row["state_detail"]
-    if state in HELD:
+    if state in HALTED:
         return READY
     return f"{state}: {detail}" if detail and state != WorkerState.READY else str(state)
 

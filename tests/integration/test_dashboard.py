@@ -17,7 +17,7 @@ from django.test import Client
 from django.urls import reverse
 
 from inference import broker as broker_module
-from inference import control, executor, holds, lifecycle, selectors, submission
+from inference import control, executor, halts, lifecycle, selectors, submission
 from inference.broker import Broker
 from inference.models import Job, Membership, QueueLimit
 from inference.states import FailureReason
@@ -278,7 +278,7 @@ def test_the_board_says_why_jobs_and_queues_wait(member: Client) -> None:
     member.post(SUBMIT, form())
     board = member.get(BOARD).content.decode()
     assert board.count('title="no worker serves queue') == 2  # the job's, and its queue's
-    holds.hold_queues(holds.Action.PAUSE, [QUEUE], by="user ann")
+    halts.halt_queues(halts.Action.PAUSE, [QUEUE], by="user ann")
     board = member.get(BOARD).content.decode()
     assert f'title="queue {QUEUE} is paused by user ann"' in board
     assert '<span class="chip paused" title="by user ann">paused</span>' in board

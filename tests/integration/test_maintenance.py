@@ -10,7 +10,7 @@ import redis
 from django.utils import timezone
 
 from inference import broker as broker_module
-from inference import fleet, holds, lifecycle, maintenance, publication, retries
+from inference import fleet, halts, lifecycle, maintenance, publication, retries
 from inference.broker import Broker, ClaimRequest, Credit, Token
 from inference.models import Job, JobEvent, Worker
 from inference.states import JobStatus
@@ -180,7 +180,7 @@ def make_late_jobs() -> tuple[Job, Job]:
 
 def test_a_pause_expires_nothing_and_stops_no_other_clock(sluice: Broker) -> None:
     other, paused = make_late_jobs()
-    holds.hold_queues(holds.Action.PAUSE, [BULK], by="ann")
+    halts.halt_queues(halts.Action.PAUSE, [BULK], by="ann")
 
     assert maintenance.expire(timezone.now()) == 1
     other.refresh_from_db()
@@ -190,8 +190,8 @@ def test_a_pause_expires_nothing_and_stops_no_other_clock(sluice: Broker) -> Non
 
 def test_after_a_pause_a_job_has_its_whole_time_again(sluice: Broker) -> None:
     _, paused = make_late_jobs()
-    for action in (holds.Action.PAUSE, holds.Action.RESUME):
-        holds.hold_queues(action, [BULK], by="ann")
+    for action in (halts.Action.PAUSE, halts.Action.RESUME):
+        halts.halt_queues(action, [BULK], by="ann")
     now = timezone.now()
 
     assert maintenance.expire(now) == 1
@@ -203,8 +203,8 @@ def test_after_a_pause_a_job_has_its_whole_time_again(sluice: Broker) -> None:
 
 def test_a_job_that_waited_too_long_after_a_pause_expires(sluice: Broker) -> None:
     make_late_jobs()
-    for action in (holds.Action.PAUSE, holds.Action.RESUME):
-        holds.hold_queues(action, [BULK], by="ann")
+    for action in (halts.Action.PAUSE, halts.Action.RESUME):
+        halts.halt_queues(action, [BULK], by="ann")
     now = timezone.now()
     later = now + timedelta(seconds=301)
     fleet.report(factories.make_report(ready_at=now - timedelta(hours=1)), now=later)

@@ -8,7 +8,7 @@ import pytest
 from django.utils import timezone
 
 from inference import broker as broker_module
-from inference import fleet, holds, lifecycle, outlook, publication, selectors
+from inference import fleet, halts, lifecycle, outlook, publication, selectors
 from inference.broker import Broker, ClaimRequest, Credit, TierTerms
 from inference.models import Job, LengthClass, QueueLimit, ServedModel, Tier
 from inference.retries import Backoff
@@ -53,7 +53,7 @@ def report(**overrides: Any) -> None:
 def test_of_a_paused_queue(sluice: Broker) -> None:
     report()
     [job] = publish()
-    holds.hold_queues(holds.Action.PAUSE, [QUEUE], by="user ann")
+    halts.halt_queues(halts.Action.PAUSE, [QUEUE], by="user ann")
     found = why(job)
     assert (found.reason, found.expected_start) == (Reason.PAUSED, None)
     assert "by user ann" in found.detail

@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
-from inference import errors, holds, publication, selectors
+from inference import errors, halts, publication, selectors
 from inference.broker import Broker, ClaimRequest, Credit
 from inference.models import QueueLimit
 from tests import factories
@@ -55,10 +55,10 @@ def test_the_oldest_waiting_job_gives_the_age(sluice: Broker) -> None:
 def test_what_is_paused_ages_without_being_a_backlog_that_counts(sluice: Broker) -> None:
     job = factories.make_job(created_at=timezone.now() - timedelta(seconds=60))
     publication.publish([publication.entry_of(job, tenant_weight=1.0)])
-    holds.hold_queues(holds.Action.PAUSE, [QUEUE], by="user ann")
+    halts.halt_queues(halts.Action.PAUSE, [QUEUE], by="user ann")
     row = row_of(QUEUE)
 
-    assert (row.jobs, row.backlog_seconds, row.is_paused, row.held_by) == (1, 0.0, True, "user ann")
+    assert (row.jobs, row.backlog_seconds, row.is_paused, row.halted_by) == (1, 0.0, True, "user ann")
     assert (row.waiting_reason, row.expected_wait_seconds) == ("paused", None)
 
 

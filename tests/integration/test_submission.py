@@ -10,7 +10,7 @@ import pytest
 from django.db import OperationalError, connection
 
 from inference import broker as broker_module
-from inference import control, errors, holds, lifecycle, snapshot, submission
+from inference import control, errors, halts, lifecycle, snapshot, submission
 from inference.broker import Broker, ClaimRequest, Credit
 from inference.models import Job, JobEvent, QueueLimit, ServedModel, Tier
 from inference.states import Endpoint, JobStatus
@@ -182,7 +182,7 @@ def test_a_cap_that_an_admin_raises_holds_at_once(sluice: Broker) -> None:
 
 def test_a_draining_queue_takes_no_more_and_says_until_when(sluice: Broker) -> None:
     waits = submit()
-    holds.hold_queues(holds.Action.DRAIN, [QUEUE], by="ann")
+    halts.halt_queues(halts.Action.DRAIN, [QUEUE], by="ann")
     with pytest.raises(errors.Unavailable) as refused:
         submit()
     assert (refused.value.code, refused.value.retry_after_seconds) == ("queue_draining", 30.0)
@@ -192,14 +192,14 @@ def test_a_draining_queue_takes_no_more_and_says_until_when(sluice: Broker) -> N
 
 
 def test_a_paused_queue_takes_jobs(sluice: Broker) -> None:
-    holds.hold_queues(holds.Action.PAUSE, [QUEUE], by="ann")
+    halts.halt_queues(halts.Action.PAUSE, [QUEUE], by="ann")
     assert sluice.held([submit().id])
 
 
 def test_a_draining_queue_takes_no_job_back_by_hand(sluice: Broker) -> None:
     job = submit()
     submission.cancel(caller=None, job_id=job.id)
-    holds.hold_queues(holds.Action.DRAIN, [QUEUE], by="ann")
+    halts.halt_queues(halts.Action.DRAIN, [QUEUE], by="ann")
     with pytest.raises(errors.Unavailable, match="draining"):
         submission.retry(caller=None, job_id=job.id)
 

@@ -28,7 +28,8 @@ def with_queue(queue: str, **values: Any) -> Limits:
 
 def test_without_limits_of_an_admin_nothing_is_capped_or_paused() -> None:
     found = bounds(LIMITS)
-    assert (found.caps, found.paused, found.reserve_tiers, found.is_held) == ((), frozenset(), frozenset(), False)
+    assert (found.caps, found.paused, found.reserve_tiers) == ((), frozenset(), frozenset())
+    assert not found.is_halted
 
 
 def test_the_reserve_is_kept_only_by_a_worker_that_serves_a_tier_that_uses_it() -> None:
@@ -53,10 +54,10 @@ def test_a_paused_queue_is_named_if_it_is_served() -> None:
     assert bounds(limits, STANDARD).paused == frozenset()
 
 
-def test_a_held_worker_is_held_and_no_other() -> None:
-    held = {"worker-1@test": WorkerLimits(is_paused=True)}
-    assert bounds(replace(LIMITS, worker_limits=held)).is_held
-    assert not bounds(replace(LIMITS, worker_limits={"worker-2@test": WorkerLimits(is_paused=True)})).is_held
+def test_a_halted_worker_is_halted_and_no_other() -> None:
+    halted = {"worker-1@test": WorkerLimits(is_paused=True)}
+    assert bounds(replace(LIMITS, worker_limits=halted)).is_halted
+    assert not bounds(replace(LIMITS, worker_limits={"worker-2@test": WorkerLimits(is_paused=True)})).is_halted
 
 
 def test_a_tiers_cap_counts_all_its_queues_of_the_model_though_one_is_served() -> None:

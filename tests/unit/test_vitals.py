@@ -2,7 +2,7 @@ import pytest
 
 from inference.limits import WorkerLimits
 from inference.states import WorkerState
-from workers.vitals import Condition, held
+from workers.vitals import Condition, halted
 
 READY = Condition(WorkerState.READY, ready_at=100.0, kv_capacity_tokens=7)
 
@@ -10,14 +10,16 @@ READY = Condition(WorkerState.READY, ready_at=100.0, kv_capacity_tokens=7)
 @pytest.mark.parametrize(
     ("limits", "in_flight", "state", "detail"),
     [
-        (WorkerLimits(is_paused=True, held_by="user ann"), 0, WorkerState.PAUSED, "by user ann"),
-        (WorkerLimits(is_paused=True, held_by="user ann"), 2, WorkerState.PAUSED, "by user ann, 2 in flight"),
-        (WorkerLimits(is_draining=True, held_by="ann"), 2, WorkerState.DRAINING, "by ann, 2 in flight"),
-        (WorkerLimits(is_draining=True, held_by="ann"), 0, WorkerState.DRAINING, "by ann, may be stopped"),
+        (WorkerLimits(is_paused=True, halted_by="user ann"), 0, WorkerState.PAUSED, "by user ann"),
+        (WorkerLimits(is_paused=True, halted_by="user ann"), 2, WorkerState.PAUSED, "by user ann, 2 in flight"),
+        (WorkerLimits(is_draining=True, halted_by="ann"), 2, WorkerState.DRAINING, "by ann, 2 in flight"),
+        (WorkerLimits(is_draining=True, halted_by="ann"), 0, WorkerState.DRAINING, "by ann, may be stopped"),
     ],
 )
-def test_a_held_worker_is_not_ready(limits: WorkerLimits, in_flight: int, state: WorkerState, detail: str) -> None:
-    found = held(READY, limits, in_flight=in_flight)
+def test_a_halted_worker_is_not_ready(
+    limits: WorkerLimits, in_flight: int, state: WorkerState, detail: str
+) -> None:
+    found = halted(READY, limits, in_flight=in_flight)
     assert (found.state, found.detail, found.ready_at) == (state, detail, None)
     assert found.kv_capacity_tokens == 7
 
@@ -25,10 +27,10 @@ def test_a_held_worker_is_not_ready(limits: WorkerLimits, in_flight: int, state:
 @pytest.mark.parametrize("state", [WorkerState.LOADING, WorkerState.STOPPED, WorkerState.FAILED])
 def test_what_its_engine_does_is_told_before_that(state: WorkerState) -> None:
     condition = Condition(state, "as it is")
-    assert held(condition, WorkerLimits(is_paused=True), in_flight=0) is condition
+    assert halted(condition, WorkerLimits(is_paused=True), in_flight=0) is condition
 
 
 def test_after_a_hold_it_is_ready_since_the_resume() -> None:
-    assert held(READY, WorkerLimits(resumed_at=200.0), in_flight=0).ready_at == 200.0
-    assert held(READY, WorkerLimits(resumed_at=50.0), in_flight=0).ready_at == 100.0
-    assert held(READY, WorkerLimits(), in_flight=0) == READY
+    assert halted(READY, WorkerLimits(resumed_at=200.0), in_flight=0).ready_at == 200.0
+    assert halted(READY, WorkerLimits(resumed_at=50.0), in_flight=0).ready_at == 100.0
+    assert halted(READY, WorkerLimits(), in_flight=0) == READY

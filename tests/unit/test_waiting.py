@@ -49,7 +49,7 @@ ALMOST_FULL = engine(in_flight=7)
 @pytest.mark.parametrize(
     ("found", "reason", "says"),
     [
-        (decide(queue(is_paused=True, held_by="user ann"), place()), Reason.PAUSED, "by user ann"),
+        (decide(queue(is_paused=True, halted_by="user ann"), place()), Reason.PAUSED, "by user ann"),
         (decide(Queue(name="m.bulk.short", other_engines=1), place()), Reason.NO_WORKER, "1 worker of the model"),
         (decide(queue(engine(state=WorkerState.PAUSED)), place()), Reason.WORKER_PAUSED, "worker-1 is paused"),
         (decide(queue(engine(state=WorkerState.DRAINING)), place()), Reason.WORKER_PAUSED, "is draining"),

@@ -3,7 +3,7 @@
 from django.urls import path, re_path
 
 from inference.api import schema
-from inference.api.native import events, holds, views
+from inference.api.native import events, halts, views
 from inference.api.routes import adapt, nothing, only
 
 urlpatterns = [
@@ -14,8 +14,8 @@ urlpatterns = [
     path("v1/jobs/<uuid:job_id>/events/", only("GET", events.job_events), name="job-events"),
     path("v1/queues/", adapt(views.Queues.as_view()), name="queues"),
     path("v1/workers/", adapt(views.Workers.as_view()), name="workers"),
-    *(path(f"v1/queues/<path:queue>/{act}/", adapt(view)) for act, view in holds.QUEUE_VIEWS.items()),
-    *(path(f"v1/workers/<path:worker>/{act}/", adapt(view)) for act, view in holds.WORKER_VIEWS.items()),
+    *(path(f"v1/queues/<path:queue>/{act}/", adapt(view)) for act, view in halts.QUEUE_VIEWS.items()),
+    *(path(f"v1/workers/<path:worker>/{act}/", adapt(view)) for act, view in halts.WORKER_VIEWS.items()),
     path("schema/", schema.schema_view, name="schema"),
     path("docs/", schema.docs_view, name="docs"),
     re_path(r"^", nothing),

@@ -4,17 +4,17 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Final
 
-from inference import holds, selectors
-from inference.holds import Action
-from inference.management import holding
+from inference import halts, selectors
+from inference.halts import Action
+from inference.management import halting
 from inference.management.tables import table
 from inference.selectors import QueueRow
 from inference.templatetags import shown
 
-HEADS: Final = ("queue", "jobs", "tokens", "backlog", "in flight", "expected wait", "held", "why the first waits")
+HEADS: Final = ("queue", "jobs", "tokens", "backlog", "in flight", "expected wait", "halted", "why it waits")
 
 
-class Command(holding.HoldingCommand):
+class Command(halting.HaltingCommand):
     """A table of the queues, or an act on some."""
 
     help = "Show every queue with its backlog and what holds it, or pause, resume or drain some."
@@ -36,15 +36,15 @@ class Command(holding.HoldingCommand):
         """Return the table."""
         return table(HEADS, [_cells(row) for row in rows], numbers=range(1, 6))
 
-    def hold(self, action: Action, pattern: str) -> list[str]:
-        """Hold or resume the queues of the pattern."""
-        names = holds.match_queues(pattern)
-        holds.hold_queues(action, names, by=holding.by())
+    def halt(self, action: Action, pattern: str) -> list[str]:
+        """Halt or resume the queues of the pattern."""
+        names = halts.match_queues(pattern)
+        halts.halt_queues(action, names, by=halting.by())
         return names
 
 
 def _cells(row: QueueRow) -> tuple[str, ...]:
-    held = [word for word, is_so in (("paused", row.is_paused), ("draining", row.is_draining)) if is_so]
+    halted = [word for word, is_so in (("paused", row.is_paused), ("draining", row.is_draining)) if is_so]
     why = f"{row.waiting_reason}: {row.waiting_detail}" if row.waiting_reason else ""
     return (
         row.queue,
@@ -53,6 +53,6 @@ def _cells(row: QueueRow) -> tuple[str, ...]:
         shown.seconds(row.backlog_seconds),
         shown.count(row.leases),
         shown.seconds(row.expected_wait_seconds),
-        ", ".join(held),
+        ", ".join(halted),
         why,
     )

@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Final
 
-from inference import holds, selectors
-from inference.holds import Action
-from inference.management import holding
+from inference import halts, selectors
+from inference.halts import Action
+from inference.management import halting
 from inference.management.tables import table
 from inference.selectors import WorkerRow
 from inference.templatetags import shown
@@ -14,7 +14,7 @@ from inference.templatetags import shown
 HEADS: Final = ("worker", "state", "model", "serves", "in flight", "slots", "KV tokens", "heard")
 
 
-class Command(holding.HoldingCommand):
+class Command(halting.HaltingCommand):
     """A table of the workers, or an act on some."""
 
     help = "Show every worker as it last reported itself, or pause, resume or drain some."
@@ -36,10 +36,10 @@ class Command(holding.HoldingCommand):
         """Return the table."""
         return table(HEADS, [_cells(row) for row in rows], numbers=range(4, 7))
 
-    def hold(self, action: Action, pattern: str) -> list[str]:
-        """Hold or resume the workers of the pattern."""
-        names = holds.match_workers(pattern)
-        holds.hold_workers(action, names, by=holding.by())
+    def halt(self, action: Action, pattern: str) -> list[str]:
+        """Halt or resume the workers of the pattern."""
+        names = halts.match_workers(pattern)
+        halts.halt_workers(action, names, by=halting.by())
         return names
 
 

@@ -3,11 +3,11 @@
 from django.db import migrations, models
 
 
-def held_at():
-    return models.DateTimeField("last held or resumed", null=True, blank=True, editable=False)
+def halted_at():
+    return models.DateTimeField("last halted or resumed", null=True, blank=True, editable=False)
 
 
-def held_by():
+def halted_by():
     return models.CharField("by", max_length=200, blank=True, default="", editable=False)
 
 
@@ -29,8 +29,8 @@ class Migration(migrations.Migration):
         migrations.CreateModel(
             name="WorkerLimit",
             fields=[
-                ("held_at", held_at()),
-                ("held_by", held_by()),
+                ("halted_at", halted_at()),
+                ("halted_by", halted_by()),
                 ("resumed_at", resumed_at()),
                 ("worker", models.CharField(max_length=128, primary_key=True, serialize=False)),
                 (
@@ -48,8 +48,8 @@ class Migration(migrations.Migration):
             ],
             options={"abstract": False},
         ),
-        migrations.AddField("queuelimit", "held_at", held_at()),
-        migrations.AddField("queuelimit", "held_by", held_by()),
+        migrations.AddField("queuelimit", "halted_at", halted_at()),
+        migrations.AddField("queuelimit", "halted_by", halted_by()),
         migrations.AddField("queuelimit", "resumed_at", resumed_at()),
         migrations.AddField(
             "apikey",

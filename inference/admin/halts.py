@@ -7,8 +7,8 @@ from django.contrib import admin, messages
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest
 
-from inference.holds import Action
-from inference.models import Held
+from inference.halts import Action
+from inference.models import Halted
 from inference.templatetags import shown
 
 SAID: Final = {Action.PAUSE: "Paused.", Action.DRAIN: "Drains.", Action.RESUME: "Resumed."}
@@ -22,40 +22,40 @@ def by(request: HttpRequest) -> str:
     return f"user {request.user.get_username()}"
 
 
-class WithHolds:
-    """Mixed into a ModelAdmin whose rows' keys are names that can be held: `ACTIONS`, and the column `held`."""
+class WithHalts:
+    """Mixed into a ModelAdmin whose rows' keys are names to halt: `ACTIONS`, and the column `halted`."""
 
-    hold: Callable[..., Iterable[Model]]
-    """`holds.hold_queues` or `holds.hold_workers`, as a static method."""
-    hold_permission: str
+    halt: Callable[..., Iterable[Model]]
+    """`halts.halt_queues` or `halts.halt_workers`, as a static method."""
+    halt_permission: str
 
-    @admin.display(description="held or resumed")
-    def held(self, row: Held) -> str:
+    @admin.display(description="halted or resumed")
+    def halted(self, row: Halted) -> str:
         """Return who paused, drained or resumed it last, and how long ago."""
-        return shown.held(row)
+        return shown.halted(row)
 
-    def has_hold_permission(self, request: HttpRequest) -> bool:
+    def has_halt_permission(self, request: HttpRequest) -> bool:
         """Whether the user may."""
-        return request.user.has_perm(self.hold_permission)
+        return request.user.has_perm(self.halt_permission)
 
-    @admin.action(description="Pause: claim nothing", permissions=["hold"])
+    @admin.action(description="Pause: claim nothing", permissions=["halt"])
     def pause(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
         """Have nothing claimed."""
         self._act(request, queryset, Action.PAUSE)
 
-    @admin.action(description="Drain: work off what is there, take no more", permissions=["hold"])
+    @admin.action(description="Drain: work off what is there, take no more", permissions=["halt"])
     def drain(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
         """Have nothing more taken."""
         self._act(request, queryset, Action.DRAIN)
 
-    @admin.action(description="Resume", permissions=["hold"])
+    @admin.action(description="Resume", permissions=["halt"])
     def resume(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
         """End both."""
         self._act(request, queryset, Action.RESUME)
 
     def _act(self, request: HttpRequest, queryset: QuerySet[Any], action: Action) -> None:
         rows = list(queryset)
-        self.hold(action, [row.pk for row in rows], by=by(request))
+        self.halt(action, [row.pk for row in rows], by=by(request))
         for row in rows:
             self.log_change(request, row, SAID[action])  # type: ignore[attr-defined]  # ModelAdmin has it
         told = f"{SAID[action]} {', '.join(str(row) for row in rows)}"

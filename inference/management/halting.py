@@ -13,14 +13,14 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.core.serializers.json import DjangoJSONEncoder
 
 from inference import broker, errors
-from inference.holds import Action
+from inference.halts import Action
 from inference.management import database
 
 WATCH_SECONDS: Final = 1.0
 CLEAR: Final = "\x1b[H\x1b[J"
 
 
-class HoldingCommand(BaseCommand):
+class HaltingCommand(BaseCommand):
     """A command that shows rows, and pauses, resumes or drains what they are about."""
 
     noun: str
@@ -37,7 +37,7 @@ class HoldingCommand(BaseCommand):
         """Return them as a table."""
 
     @abstractmethod
-    def hold(self, action: Action, pattern: str) -> list[str]:
+    def halt(self, action: Action, pattern: str) -> list[str]:
         """Do it, and return the names that were meant. Raises errors.NotFound."""
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -63,7 +63,7 @@ class HoldingCommand(BaseCommand):
 
     def _act(self, action: Action, pattern: str) -> None:
         try:
-            names = self.hold(action, pattern)
+            names = self.halt(action, pattern)
         except errors.NotFound as error:
             raise CommandError(str(error)) from error
         for name in names:

@@ -51,7 +51,7 @@ def test_the_same_as_json_with_a_wait_that_nobody_can_tell(sluice: Broker) -> No
 
 def test_a_pattern_of_queues_is_paused_and_resumed(sluice: Broker) -> None:
     assert len(command("queues", "pause", "*.bulk.*").splitlines()) == 3
-    assert QueueLimit.objects.filter(is_paused=True, held_by__startswith="command").count() == 3
+    assert QueueLimit.objects.filter(is_paused=True, halted_by__startswith="command").count() == 3
     assert "paused" in line_of(f"{factories.MODEL}.bulk.long", command("queues"))
     command("queues", "resume", f"{factories.MODEL}.bulk.long")
     assert QueueLimit.objects.filter(is_paused=True).count() == 2
@@ -71,7 +71,7 @@ def test_workers_are_shown_and_held_by_their_names(sluice: Broker) -> None:
     assert (row.is_paused, row.is_draining) == (True, True)
     command("workers", "resume", "worker-1@here")
     row.refresh_from_db()
-    assert not row.is_held
+    assert not row.is_halted
 
 
 @pytest.mark.parametrize("noun", ["queue", "worker"])

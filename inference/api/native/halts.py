@@ -8,9 +8,9 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from inference import errors, holds
+from inference import errors, halts
 from inference.api import serializers
-from inference.holds import Action
+from inference.halts import Action
 from inference.models import ApiKey
 from inference.submission import Caller
 
@@ -31,35 +31,35 @@ def operator(request: Request) -> str:
 
 
 def _queue_view(action: Action) -> Callable[..., Any]:
-    class QueueHold(APIView):
+    class QueueHalt(APIView):
         @extend_schema(
             operation_id=f"queues_{action}",
             description=MEANS[action],
             request=None,
-            responses=serializers.HoldSerializer,
+            responses=serializers.HaltSerializer,
         )
         def post(self, request: Request, queue: str) -> Response:
             by = operator(request)
-            [row] = holds.hold_queues(action, [holds.queue_named(queue)], by=by)
-            return Response(serializers.HoldSerializer(row).data)
+            [row] = halts.halt_queues(action, [halts.queue_named(queue)], by=by)
+            return Response(serializers.HaltSerializer(row).data)
 
-    return QueueHold.as_view()
+    return QueueHalt.as_view()
 
 
 def _worker_view(action: Action) -> Callable[..., Any]:
-    class WorkerHold(APIView):
+    class WorkerHalt(APIView):
         @extend_schema(
             operation_id=f"workers_{action}",
             description=MEANS[action],
             request=None,
-            responses=serializers.HoldSerializer,
+            responses=serializers.HaltSerializer,
         )
         def post(self, request: Request, worker: str) -> Response:
             by = operator(request)
-            [row] = holds.hold_workers(action, [holds.worker_named(worker)], by=by)
-            return Response(serializers.HoldSerializer(row).data)
+            [row] = halts.halt_workers(action, [halts.worker_named(worker)], by=by)
+            return Response(serializers.HaltSerializer(row).data)
 
-    return WorkerHold.as_view()
+    return WorkerHalt.as_view()
 
 
 QUEUE_VIEWS: Final = {action: _queue_view(action) for action in Action}

@@ -26,7 +26,7 @@ class Action(StrEnum):
     """End of both."""
 
 
-Holdable = TypeVar("Holdable", QueueLimit, WorkerLimit)
+Haltable = TypeVar("Haltable", QueueLimit, WorkerLimit)
 
 
 def match_queues(pattern: str) -> list[str]:
@@ -37,7 +37,7 @@ def match_queues(pattern: str) -> list[str]:
 def match_workers(pattern: str) -> list[str]:
     """Return the workers of a pattern, with or without `@host`. Raises errors.NotFound, naming those there are.
 
-    There are those in the registry, and those that are held: one that is gone can be resumed before it comes back.
+    There are those in the registry, and those that are halted: one that is gone can be resumed before it is back.
     """
     return _match("worker", pattern, _workers())
 
@@ -49,33 +49,33 @@ def queue_named(name: str) -> str:
 
 
 def worker_named(name: str) -> str:
-    """Return the name if there is such a worker, or a hold on it. Raises errors.NotFound."""
+    """Return the name if there is such a worker, or a halt of it. Raises errors.NotFound."""
     names = _workers()
     return name if name in names else _none("worker", name, names)
 
 
-def hold_queues(action: Action, queues: Iterable[str], *, by: str) -> list[QueueLimit]:
+def halt_queues(action: Action, queues: Iterable[str], *, by: str) -> list[QueueLimit]:
     """Do it to each queue, in one transaction; returns their rows. `by` says who, for log and admin."""
     with transaction.atomic():
-        return [_hold(QueueLimit.objects.get_or_create(queue=queue)[0], action, by) for queue in queues]
+        return [_halt(QueueLimit.objects.get_or_create(queue=queue)[0], action, by) for queue in queues]
 
 
-def hold_workers(action: Action, workers: Iterable[str], *, by: str) -> list[WorkerLimit]:
+def halt_workers(action: Action, workers: Iterable[str], *, by: str) -> list[WorkerLimit]:
     """Do it to each worker, in one transaction; returns their rows."""
     with transaction.atomic():
-        return [_hold(WorkerLimit.objects.get_or_create(worker=worker)[0], action, by) for worker in workers]
+        return [_halt(WorkerLimit.objects.get_or_create(worker=worker)[0], action, by) for worker in workers]
 
 
-def stamp(row: QueueLimit | WorkerLimit, *, was_held: bool, by: str) -> None:
-    """Note on a row that changed by whom and when, and whether that ended a hold. Does not save."""
-    row.held_at, row.held_by = timezone.now(), by[:200]
-    if was_held and not row.is_held:
-        row.resumed_at = row.held_at
+def stamp(row: QueueLimit | WorkerLimit, *, was_halted: bool, by: str) -> None:
+    """Note on a row that changed by whom and when, and whether that ended a halt. Does not save."""
+    row.halted_at, row.halted_by = timezone.now(), by[:200]
+    if was_halted and not row.is_halted:
+        row.resumed_at = row.halted_at
     transaction.on_commit(snapshot.forget)
 
 
-def _hold(row: Holdable, action: Action, by: str) -> Holdable:
-    before, was_held = (row.is_paused, row.is_draining), row.is_held
+def _halt(row: Haltable, action: Action, by: str) -> Haltable:
+    before, was_halted = (row.is_paused, row.is_draining), row.is_halted
     match action:
         case Action.PAUSE:
             row.is_paused = True
@@ -84,9 +84,9 @@ def _hold(row: Holdable, action: Action, by: str) -> Holdable:
         case Action.RESUME:
             row.is_paused = row.is_draining = False
     if (row.is_paused, row.is_draining) != before:
-        stamp(row, was_held=was_held, by=by)
+        stamp(row, was_halted=was_halted, by=by)
         row.save()
-        logger.info("%s of %s by %s", action, row, by, extra={"action": f"hold_{action}"})
+        logger.info("%s of %s by %s", action, row, by, extra={"action": f"halt_{action}"})
     return row
 
 
@@ -96,8 +96,8 @@ def _match(what: str, pattern: str, names: Sequence[str]) -> list[str]:
 
 
 def _workers() -> list[str]:
-    held = WorkerLimit.objects.values_list("worker", flat=True)
-    return sorted({*Worker.objects.values_list("name", flat=True), *held})
+    halted = WorkerLimit.objects.values_list("worker", flat=True)
+    return sorted({*Worker.objects.values_list("name", flat=True), *halted})
 
 
 def _none(what: str, asked: str, names: Sequence[str]) -> NoReturn:

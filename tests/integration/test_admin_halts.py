@@ -8,7 +8,7 @@ from django.contrib.auth.models import Permission, User
 from django.test import Client
 from django.urls import reverse
 
-from inference import fleet, holds, snapshot
+from inference import fleet, halts, snapshot
 from inference.broker import Broker
 from inference.models import QueueLimit, Worker, WorkerLimit
 from tests import factories
@@ -39,12 +39,12 @@ def test_every_queue_is_in_the_list_and_can_be_paused_there(page: Client) -> Non
     assert shown.count("action-select") >= len(snapshot.limits().queues()) == 9
     assert f"Paused. {QUEUE}" in act(page, "queuelimit", "pause", QUEUE)
     row = QueueLimit.objects.get(queue=QUEUE)
-    assert (row.is_paused, row.held_by) == (True, "user ann")
+    assert (row.is_paused, row.halted_by) == (True, "user ann")
     assert LogEntry.objects.get(object_id=QUEUE).change_message == "Paused."
 
 
 def test_a_resume_ends_a_pause(page: Client) -> None:
-    holds.hold_queues(holds.Action.PAUSE, [QUEUE], by="command")
+    halts.halt_queues(halts.Action.PAUSE, [QUEUE], by="command")
     act(page, "queuelimit", "resume", QUEUE)
     assert not QueueLimit.objects.get(queue=QUEUE).is_paused
 
@@ -55,7 +55,7 @@ def test_a_worker_is_drained_from_the_registry_and_resumed_when_it_is_gone(page:
     assert WorkerLimit.objects.get(worker="worker-1").is_draining
     Worker.objects.all().delete()
     act(page, "workerlimit", "resume", "worker-1")
-    assert not WorkerLimit.objects.get(worker="worker-1").is_held
+    assert not WorkerLimit.objects.get(worker="worker-1").is_halted
     assert {entry.change_message for entry in LogEntry.objects.filter(object_id="worker-1")} == {
         "Drains.",
         "Resumed.",
@@ -71,18 +71,18 @@ def test_a_pause_ticked_in_the_form_is_one_as_any_other(page: Client) -> None:
     change = reverse("admin:inference_queuelimit_change", args=[QUEUE])
     page.post(change, form(is_paused="on"))
     row = QueueLimit.objects.get(queue=QUEUE)
-    assert (row.is_paused, row.held_by, row.resumed_at) == (True, "user ann", None)
+    assert (row.is_paused, row.halted_by, row.resumed_at) == (True, "user ann", None)
     page.post(change, form())
     row.refresh_from_db()
     assert row.resumed_at is not None
     assert not row.is_paused
 
 
-def test_another_edit_is_no_hold(page: Client) -> None:
+def test_another_edit_is_no_halt(page: Client) -> None:
     QueueLimit.objects.create(queue=QUEUE)
     page.post(reverse("admin:inference_queuelimit_change", args=[QUEUE]), form(max_jobs="7"))
     row = QueueLimit.objects.get(queue=QUEUE)
-    assert (row.max_jobs, row.held_at) == (7, None)
+    assert (row.max_jobs, row.halted_at) == (7, None)
 
 
 def test_one_who_may_only_look_cannot_pause(page: Client) -> None:

@@ -34,12 +34,12 @@ def test_an_ordinary_key_may_not(api: Api, path: str) -> None:
 def test_an_operators_key_pauses_and_resumes_a_queue(operator: Api) -> None:
     paused = operator.post(f"/api/v1/queues/{QUEUE}/pause/", {})
     assert paused.status_code == 200, paused.text
-    assert paused.json() | {"held_at": None} == {
+    assert paused.json() | {"halted_at": None} == {
         "name": QUEUE,
         "is_paused": True,
         "is_draining": False,
-        "held_by": "key test of default",
-        "held_at": None,
+        "halted_by": "key test of default",
+        "halted_at": None,
     }
     [row] = [row for row in operator.get("/api/v1/queues/").json() if row["queue"] == QUEUE]
     assert row["is_paused"] is True
