@@ -12,7 +12,7 @@ import logging
 import time
 import uuid
 import weakref
-from collections.abc import AsyncIterator, Collection, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Sequence
 from typing import Final
 
 from django.db import InterfaceError, OperationalError
@@ -33,13 +33,22 @@ SILENCE_SECONDS: Final = 5.0
 BACKOFF_SECONDS: Final = (0.05, 2.0)
 """First and longest pause between two attempts to reach Redis."""
 WATCH_SECONDS: Final = 3_600
+MAX_EVENTS: Final = 1_000
+"""Kept for a reader that is slow. What comes beyond is read again from the job's stream, which holds 20,000."""
+
+
+CatchUp = Callable[[Collection["Inbox"]], Awaitable[None]]
 
 
 class Inbox:
     """One job's events for one reader: in order, each once, whichever way they came."""
 
-    def __init__(self, job_id: uuid.UUID, *, after: str = START) -> None:
+    def __init__(self, job_id: uuid.UUID, *, after: str = START, catch_up: CatchUp | None = None) -> None:
+        """`catch_up` looks up what was left out since the reader was slow."""
         self.job_id = job_id
+        self.is_behind = False
+        """Events were left out, and all that come are until they have been looked up."""
+        self._catch_up = catch_up
         self.heard_at = time.monotonic()
         self._last = (order(after), "")
         self._events: asyncio.Queue[Event] = asyncio.Queue()
@@ -54,20 +63,31 @@ class Inbox:
         """Keep what arrives until `release`: earlier events are being looked up, and would come too late."""
         self._held = []
 
-    def release(self, missed: Sequence[Event] = ()) -> None:
-        """Take in the events that were missed, then those that arrived meanwhile."""
+    def release(self, missed: Sequence[Event] = (), *, is_all: bool = True) -> None:
+        """Take in the events that were missed, and behind all of them those that arrived meanwhile."""
         held, self._held = self._held or [], None
-        for event in [*missed, *held]:
+        self.is_behind = False
+        for event in missed:
             self.put(event)
+        self.is_behind = self.is_behind or not is_all
+        for event in held:
+            self.put(event)
+        self.is_behind = self.is_behind or len(held) >= MAX_EVENTS
 
     def put(self, event: Event) -> None:
-        """Take an event in, unless it, or a later one, was taken in before."""
+        """Take an event in, unless it, or a later one, was taken in before, or too many wait for the reader."""
         if self._held is not None:
-            self._held.append(event)
+            if len(self._held) < MAX_EVENTS:
+                self._held.append(event)
+            return
+        if self.is_behind:
             return
         place = (order(event.id), event.kind)
         # Events of a job without a stream bear the millisecond as their id: two kinds may share one.
         if place[0] < self._last[0] or place == self._last:
+            return
+        if self._events.qsize() >= MAX_EVENTS:
+            self.is_behind = True
             return
         self._last = place
         self.heard_at = time.monotonic()
@@ -80,6 +100,9 @@ class Inbox:
 
     async def get(self) -> list[Event]:
         """Wait for events and return all that are there, at least one."""
+        if self.is_behind and self._events.empty() and self._catch_up is not None:
+            with contextlib.suppress(broker.BrokerAway, OperationalError, InterfaceError):  # the sweep tries again
+                await self._catch_up([self])
         return [await self._events.get(), *self.get_nowait()]
 
     def get_nowait(self) -> list[Event]:
@@ -99,7 +122,7 @@ class Mailbox:
     @contextlib.contextmanager
     def listen(self, job_id: uuid.UUID, *, after: str = START) -> Iterator[Inbox]:
         """Collect what is heard of a job from now on. Enter it before the job is submitted or watched."""
-        inbox = Inbox(job_id, after=after)
+        inbox = Inbox(job_id, after=after, catch_up=self.catch_up)
         self._inboxes.setdefault(job_id, set()).add(inbox)
         try:
             yield inbox
@@ -113,13 +136,16 @@ class Mailbox:
         behind = [inbox for inbox in inboxes if not inbox.is_held]
         for inbox in behind:
             inbox.hold()
-        missed: list[list[Event]] = [[] for _ in behind]
+        missed: list[list[Event]] | None = None
         try:
             missed = await executor.run(_missed, self.name, [(inbox.job_id, inbox.after) for inbox in behind])
         finally:
-            for inbox, events in zip(behind, missed, strict=True):
+            for i, inbox in enumerate(behind):
                 inbox.heard_at = time.monotonic()
-                inbox.release(events)
+                if missed is None:
+                    inbox.release(is_all=not inbox.is_behind)
+                else:
+                    inbox.release(missed[i], is_all=len(missed[i]) < MAX_EVENTS)
 
     async def _read(self) -> None:
         """Deliver what arrives, for ever. The name is new, so the mailbox is read from its beginning."""
@@ -203,16 +229,16 @@ def _missed(mailbox_name: str, asked: Sequence[tuple[uuid.UUID, str]]) -> list[l
 
 
 def _events(job_id: uuid.UUID, after: str, ended: Job | None) -> list[Event]:
-    """Return a job's events after an id.
+    """Return a job's events after an id: the first MAX_EVENTS, if there are so many.
 
     The row decides whether it has ended: the stream may lack the end, or hold one of before a retry by hand.
     """
-    events = broker.get_broker().stream(job_id, after=after)
+    events = broker.get_broker().stream(job_id, after=after, count=MAX_EVENTS)
     last_end = max((i for i, event in enumerate(events) if event.kind in TERMINAL), default=None)
     if last_end is not None:
         ended = ended or _ended([job_id]).get(job_id)
         return events[: last_end + 1] if ended else events[last_end + 1 :]
-    if ended:
+    if ended and len(events) < MAX_EVENTS:
         events.append(_terminal(ended, after=events[-1].id if events else after))
     return events
 

@@ -26,9 +26,10 @@ class EventVerbs(base.Verbs):
         """Tell those who wait for the job, whoever holds it. A terminal `kind` also ends its watches."""
         self._call("notify", job_id.bytes, kind, data, int(kind in TERMINAL))
 
-    def stream(self, job_id: UUID, *, after: str = "0") -> list[Event]:
-        """Return the job's own events after id `after`, oldest first; empty where it has no stream (any more)."""
-        return read_stream(job_id, self.client.xrange(keys.stream(self.prefix, job_id), min=f"({after}"))
+    def stream(self, job_id: UUID, *, after: str = "0", count: int | None = None) -> list[Event]:
+        """Return the job's own events after id `after`, oldest first, `count` at most; none without a stream."""
+        key = keys.stream(self.prefix, job_id)
+        return read_stream(job_id, self.client.xrange(key, min=f"({after}", count=count))
 
 
 def read_stream(job_id: UUID, rows: Any) -> list[Event]:

@@ -31,6 +31,20 @@ def test_who_asks_after_the_end_leaves_no_watch_behind(api: Api, hand: Hand, slu
     assert watches(sluice) == 0
 
 
+def test_a_stream_longer_than_what_is_kept_for_a_reader_comes_whole(
+    api: Api, hand: Hand, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(results, "MAX_EVENTS", 2)
+    job_id = api.post("/api/v1/jobs/", {"body": factories.make_chat(stream=True)}).json()["id"]
+    claimed = hand.claim()
+    for number in range(6):
+        hand.say(claimed, f"data: {number}\n\n".encode())
+    hand.succeed(claimed, {"choices": [7]})
+    told = ask_for_events(api, job_id)
+    assert [told.count(f'"chunks":[{number}]') for number in range(6)] == [1] * 6
+    assert told.count('"succeeded"') == 1
+
+
 def test_who_asks_between_row_and_acknowledgement_is_told_and_so_are_those_who_wait(
     api: Api, hand: Hand, sluice: Broker
 ) -> None:

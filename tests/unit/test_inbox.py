@@ -5,9 +5,9 @@ import uuid
 
 import pytest
 
-from inference import broker, executor
+from inference import broker, executor, results
 from inference.broker.types import CHUNK, Event
-from inference.results import Inbox, Mailbox
+from inference.results import Inbox, Mailbox, order
 
 JOB = uuid.uuid4()
 
@@ -75,3 +75,47 @@ async def test_a_look_up_that_fails_loses_nothing_that_arrived(
             await mailbox.catch_up([inbox])
 
         assert inbox.get_nowait() == [chunk(1)]
+
+
+async def test_a_slow_reader_costs_a_bounded_number_of_events_and_misses_none(
+    mailbox: Mailbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(results, "MAX_EVENTS", 3)
+    stream = [chunk(number) for number in range(1, 12)]
+
+    async def look_up(_work: object, _mailbox: str, asked: list[tuple[uuid.UUID, str]]) -> list[list[Event]]:
+        [(_, after)] = asked
+        return [[event for event in stream if order(event.id) > order(after)][: results.MAX_EVENTS]]
+
+    monkeypatch.setattr(executor, "run", look_up)
+    with mailbox.listen(JOB) as inbox:
+        for event in stream[:-1]:
+            inbox.put(event)
+        seen = inbox.get_nowait()
+        assert len(seen) == 3
+        inbox.put(stream[-1])  # later than what was left out: it must not overtake
+        while len(seen) < len(stream):
+            seen += (more := await inbox.get())
+            assert len(more) <= 3
+    assert seen == stream
+    assert not inbox.is_behind
+
+
+async def test_a_reader_that_is_behind_waits_out_a_redis_that_is_away(
+    mailbox: Mailbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(results, "MAX_EVENTS", 1)
+
+    async def fail(*_: object) -> list[list[Event]]:
+        raise broker.BrokerAway
+
+    monkeypatch.setattr(executor, "run", fail)
+    with mailbox.listen(JOB) as inbox:
+        for number in (1, 2, 3):
+            inbox.put(chunk(number))
+        assert inbox.get_nowait() == [chunk(1)]
+        reading = asyncio.create_task(inbox.get())
+        await asyncio.sleep(0)
+        inbox.release([chunk(2)], is_all=False)  # as the sweep does when Redis is back
+        assert await reading == [chunk(2)]
+        assert inbox.is_behind
