@@ -26,6 +26,18 @@ class Peer:
     """Sequences that it could still have taken."""
     queues: frozenset[tuple[str, str]]
     """Tier and length of each queue that it serves."""
+    took_ms: int = 0
+    """Its last claim that took something."""
+    has_declined: bool = False
+    """Whether its last claim left everything to others."""
+
+    def declines(self, now_ms: int) -> bool:
+        """Whether this worker, which has its part, leaves the rest alone: it took that a moment ago.
+
+        Else it takes one: it may have been woken for a job that nobody else was.
+        """
+        is_next = self.has_declined or self.took_ms == self.heard_ms
+        return is_next and now_ms - self.took_ms < AGAIN_MS
 
 
 def share(own: Peer, peers: Iterable[Peer], waiting: int) -> int:

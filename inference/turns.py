@@ -30,6 +30,7 @@ class Turn:
         self._caps = [Allowance(qs, jobs - sum(q in qs for q in leased)) for qs, jobs in ask.caps]
         self._level: Allowance | None = None
         self._left_to_others = 0
+        self._has_declined = False
         self._bids = self._make_bids()
 
     def take(self) -> Taken:
@@ -207,10 +208,11 @@ class Turn:
         own = levelling.Peer(now_ms, load.in_flight, load.slots, self._ask.credit.sequences, self._ask.queues)
         mine = levelling.share(own, peers, waiting)
         before = self._state.workers.get(self._ask.worker)
-        if mine < 1 and (before is None or now_ms - before.heard_ms >= levelling.AGAIN_MS):
+        if mine < 1 and not (before and before.declines(now_ms)):
             mine = 1
         self._level, self._left_to_others = Allowance(shared, mine), waiting - mine
-        if mine < 1:
+        self._has_declined = mine < 1
+        if self._has_declined:
             for bid in self._bids:
                 self._narrow(bid)
 
@@ -228,13 +230,15 @@ class Turn:
         if self._level and self._level.left < 1 and self._left_to_others > 0:
             self._ask_again(levelling.AGAIN_MS)
         load, taken, workers = self._ask.load, len(self._taken), self._state.workers
-        if load.slots < 1:
+        if load.slots < 1 or self._most < 1:
             return
+        before = workers.get(self._ask.worker)
+        took_ms = self._now_ms if taken else before.took_ms if before else 0
         for name in [n for n, peer in workers.items() if self._now_ms - peer.heard_ms > levelling.FORGET_MS]:
             del workers[name]
         free = 0 if self._parked else max(0, self._ask.credit.sequences - taken)
         workers[self._ask.worker] = levelling.Peer(
-            self._now_ms, load.in_flight + taken, load.slots, free, self._ask.queues
+            self._now_ms, load.in_flight + taken, load.slots, free, self._ask.queues, took_ms, self._has_declined
         )
 
     def _ask_again(self, after_ms: float) -> None:

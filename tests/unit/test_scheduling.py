@@ -374,6 +374,17 @@ def test_who_took_its_part_leaves_the_rest_to_the_others_unless_they_are_not_hea
     assert len(ask(queue, now_ms=1_101, **again).jobs) == 3, "a stalled one holds nobody back"
 
 
+def test_who_is_woken_for_a_job_takes_it_although_others_have_less() -> None:
+    queue = FairQueue()
+    for worker in ("w0", "w1"):
+        ask(queue, worker=worker, load=Load(0, 8), now_ms=1)
+    for now_ms in (10, 20):
+        publish(queue, [make_job()])
+        load = Load(now_ms // 10, 8)
+        assert len(ask(queue, worker="w0", load=load, now_ms=now_ms).jobs) == 1
+        assert ask(queue, worker="w0", load=load, now_ms=now_ms + 1).jobs == []
+
+
 def test_a_tier_that_is_new_to_the_shared_workers_comes_beside_the_others() -> None:
     queue = FairQueue()
     jobs = publish(queue, [make_job(tier=tier) for tier in WEIGHTS for _ in range(2000)])

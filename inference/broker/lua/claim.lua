@@ -177,7 +177,7 @@ for _, queue in ipairs(plain) do take_plain(queue) end
 for _, t in ipairs(tiers) do narrow(t) end
 if tier_count > 0 then forget_sets() end
 local has_work = tier_count > 0 and most > 0 and take_jobs()
-if tier_count > 0 then tell_others(taken, is_parked) end
+if tier_count > 0 and most > 0 then tell_others(taken, is_parked) end
 if most > 0 and taken == 0 and not has_work then
   -- Nothing is there to ring for.
   for _, queue in ipairs(plain) do call('DEL', P .. 'bell:' .. queue) end

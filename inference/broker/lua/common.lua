@@ -17,7 +17,8 @@
 --                                                                          which it came back: no correction goes below
 --   marks:MODEL     hash  TIER:LENGTH -> the largest pass at which a tenant was chosen while a guard held that length back
 --   came:MODEL      hash  tier -> its last publish, ms
---   workers:MODEL   hash  worker -> its last claim: ms, in flight, slots, room left, TIER:LENGTH... it serves
+--   workers:MODEL   hash  worker -> its last claim: ms, in flight, slots, room left, its last
+--                         claim that took something, whether it left all to others, TIER:LENGTH... it serves
 --   sets:MODEL      hash  TIER:SET -> last claim, ms. A SET is the lengths that some workers serve together, and has
 --   i:GROUP:SET     zset  tenant -> pass + estimate at its head / weight       f:GROUP:SET  zset  tenant -> pass
 --   bell:QUEUE      list  wakes waiting workers                  lock:NAME  string  a periodic task's lease

@@ -2,11 +2,14 @@
 local HEARD_MS, FORGET_MS, LEVEL_AGAIN_MS = 1100, 60000, 25
 local level             -- {queues, left}: what this claim may take of the queues that others serve too
 local left_to_others = 0
-local heard_before      -- this worker's last claim, ms
+local before_now        -- this worker's last claim
+local has_declined = false
 
 local function read_peer(told)
-  local in_flight, slots, free, queues = string.match(told, '^%S+ (%S+) (%S+) (%S+)(.*)$')
-  return { in_flight = tonumber(in_flight), slots = tonumber(slots), free = tonumber(free), queues = queues .. ' ' }
+  local heard, in_flight, slots, free, took, declined, queues =
+    string.match(told, '^(%S+) (%S+) (%S+) (%S+) (%S+) (%S+)(.*)$')
+  return { heard = tonumber(heard), in_flight = tonumber(in_flight), slots = tonumber(slots), free = tonumber(free),
+    took = tonumber(took), has_declined = declined == '1', queues = queues }
 end
 
 -- Those that were heard lately, and still had room then. Forgets those that are gone.
@@ -15,7 +18,7 @@ local function read_peers()
   for i = 1, #fields, 2 do
     local heard = tonumber(string.match(fields[i + 1], '^%d+'))
     if fields[i] == worker then
-      heard_before = heard
+      before_now = read_peer(fields[i + 1])
     elseif now - heard > FORGET_MS then
       call('HDEL', P .. 'workers:' .. model, fields[i])
     elseif now - heard <= HEARD_MS then
@@ -66,22 +69,30 @@ local function shared_queues(peers)
   return shared, waiting, one
 end
 
+-- This worker has its part, and took that a moment ago. Else it may have been woken for a job that nobody else was.
+local function declines()
+  if not before_now or now - before_now.took >= LEVEL_AGAIN_MS then return false end
+  return before_now.has_declined or before_now.took == before_now.heard
+end
+
 local function meet_others()
   local peers = load.slots > 0 and read_peers() or {}
   if #peers == 0 then return end
   local shared, waiting, one = shared_queues(peers)
   if waiting == 0 then return end
   local mine = own_share({ in_flight = load.in_flight, slots = load.slots, free = sequences }, peers, waiting)
-  if mine < 1 and not (heard_before and now - heard_before < LEVEL_AGAIN_MS) then mine = 1 end
-  level, left_to_others = { queues = shared, left = mine }, waiting - mine
-  if mine < 1 then ring(one, 1) end    -- this worker took the bell that was one of the others'
+  if mine < 1 and not declines() then mine = 1 end
+  level, left_to_others, has_declined = { queues = shared, left = mine }, waiting - mine, mine < 1
+  -- Once: this worker may have taken the bell that was one of the others'.
+  if has_declined and not before_now.has_declined then ring(one, 1) end
 end
 
 local function tell_others(taken, is_parked)
   if level and level.left < 1 and left_to_others > 0 then ask_again(LEVEL_AGAIN_MS) end
   if load.slots < 1 then return end
-  local told = string.format('%.0f %.0f %.0f %.0f ', now, load.in_flight + taken, load.slots,
-    math.max(0, is_parked and 0 or sequences - taken))
+  local took = taken > 0 and now or before_now and before_now.took or 0
+  local told = string.format('%.0f %.0f %.0f %.0f %.0f %d ', now, load.in_flight + taken, load.slots,
+    math.max(0, is_parked and 0 or sequences - taken), took, has_declined and 1 or 0)
   for _, t in ipairs(tiers) do told = told .. t.tier .. ':' .. string.gsub(t.all, ',', ' ' .. t.tier .. ':') .. ' ' end
   call('HSET', P .. 'workers:' .. model, worker, told)
 end
