@@ -1,6 +1,7 @@
 """What comes too late, runs too long or can never fit ends without the engine, and says why."""
 
 import asyncio
+import uuid
 from datetime import timedelta
 
 from django.utils import timezone
@@ -18,7 +19,7 @@ from workers.outcomes import Failed
 hosted = hosts.hosted
 
 
-def events(job_id: object) -> list[tuple[str, str]]:
+def events(job_id: uuid.UUID) -> list[tuple[str, str]]:
     return list(JobEvent.objects.filter(job_id=job_id).order_by("id").values_list("kind", "detail"))
 
 

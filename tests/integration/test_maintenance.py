@@ -273,7 +273,8 @@ def test_one_lease_that_breaks_the_script_does_not_keep_the_others_from_their_re
     monkeypatch.setattr(Broker, "release", breaks)
     assert maintenance.reap() == 2
     assert (short_lease.stats([other.queue])[0].jobs, short_lease.stats([other.queue])[0].leases) == (1, 1)
-    assert [r.job_id for r in caplog.records if getattr(r, "action", "") == "settle_failed"] == [broken.id]
+    said = [vars(record) for record in caplog.records if getattr(record, "action", "") == "settle_failed"]
+    assert [record["job_id"] for record in said] == [broken.id]
 
 
 def test_a_celery_task_that_kills_its_worker_each_time_is_dropped_loudly(
