@@ -49,12 +49,12 @@ def test_a_claim_in_time_by_the_clock_of_ready_workers_runs(hosted: Hosted) -> N
 
 
 def test_a_job_that_waits_for_its_next_try_expires_as_others_do_and_leaves_nothing(hosted: Hosted) -> None:
+    long_ago = timezone.now() - timedelta(hours=1)
     hosted.engine.reply = hosted.engine.raises(EngineGone("lost"))
-    hosted.submit()
+    hosted.submit(created_at=long_ago)
     hosted.end()
     assert (hosted.leases, hosted.waiting) == (0, 1)
     assert hosted.broker.client.exists(f"{hosted.broker.prefix}d:{hosts.QUEUE}")
-    long_ago = timezone.now() - timedelta(hours=1)
     fleet.report(factories.make_report(ready_at=long_ago))
     Job.objects.update(queued_at=long_ago, start_deadline_at=long_ago + timedelta(minutes=5))
 
