@@ -35,8 +35,8 @@ class Capacity:
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
-    """What one job takes, with its margin."""
+class Need:
+    """What one job needs, with its margin."""
 
     tier: str
     kv_tokens: int
@@ -50,7 +50,7 @@ class Load:
     """Every job from its claim to its acknowledgement, a parked one too."""
     kv_tokens: int = 0
     """Prompt, expected output and margin of those that are not parked."""
-    parked: Held | None = None
+    parked: Need | None = None
     """The job that waits here until it fits."""
     tiers: Mapping[str, Room] = field(default_factory=lambda: MappingProxyType({}))
     """What each tier holds of `kv_tokens`; a tier that holds nothing may be missing."""
@@ -141,8 +141,8 @@ class InFlight:
     """The jobs that a worker took and has not acknowledged. Not locked: its owner sees to that."""
 
     def __init__(self) -> None:
-        self._running: dict[Hashable, Held] = {}
-        self._parked: dict[Hashable, Held] = {}
+        self._running: dict[Hashable, Need] = {}
+        self._parked: dict[Hashable, Need] = {}
         self._tiers: dict[str, Room] = {}
         self._kv_tokens = 0
         self._load: Load | None = Load()
@@ -153,9 +153,9 @@ class InFlight:
             return
         self._load = None
         if is_parked:
-            self._parked[job] = Held(tier, kv_tokens)
+            self._parked[job] = Need(tier, kv_tokens)
         else:
-            self._running[job] = Held(tier, kv_tokens)
+            self._running[job] = Need(tier, kv_tokens)
             self._change(tier, 1, kv_tokens)
 
     def unpark(self, job: Hashable) -> None:

@@ -131,7 +131,7 @@ def test_a_parked_job_that_never_fits_is_failed_at_once(hosted: Hosted) -> None:
     hosted.end(count=2)
 
 
-def test_a_held_worker_claims_nothing_until_it_is_resumed(hosted: Hosted) -> None:
+def test_a_halted_worker_claims_nothing_until_it_is_resumed(hosted: Hosted) -> None:
     free = hosted.limits
     hosted.limits = replace(free, worker_limits={"worker-1@test": WorkerLimits(is_paused=True)})
     assert hosted.host.credit().sequences == 0
@@ -139,7 +139,7 @@ def test_a_held_worker_claims_nothing_until_it_is_resumed(hosted: Hosted) -> Non
     assert hosted.host.credit().sequences > 0
 
 
-def test_a_claim_that_was_under_way_when_the_worker_was_held_goes_back(hosted: Hosted) -> None:
+def test_a_claim_that_was_under_way_when_the_worker_was_halted_goes_back(hosted: Hosted) -> None:
     hosted.publish()
     claimed = hosted.claim()
     hosted.limits = replace(hosted.limits, worker_limits={"worker-1@test": WorkerLimits(is_paused=True)})
