@@ -41,7 +41,13 @@ class Outlook:
         self._names = {name: routing.parse(name) for name in names}
         self._workers = [w for w in Worker.objects.all() if not fleet.is_stale(w.heartbeat_at, now=now)]
         self.now = now
+        self._models: dict[str, list[str]] = {}
+        self._tiers: dict[tuple[str, str], list[broker.QueueStats]] = {}
+        for queue, name in self._names.items():
+            self._models.setdefault(name.model, []).append(queue)
+            self._tiers.setdefault((name.model, name.tier), []).append(self.stats[queue])
         self._queues: dict[str, waiting.Queue] = {}
+        self._engines: dict[str, waiting.Engine] = {}
         self._came: dict[tuple[str, str], float] = {}
 
     def of_queues(self) -> dict[str, QueueOutlook]:
@@ -128,6 +134,11 @@ class Outlook:
         )
 
     def _engine(self, worker: Worker) -> waiting.Engine:
+        if worker.name not in self._engines:
+            self._engines[worker.name] = self._read_engine(worker)
+        return self._engines[worker.name]
+
+    def _read_engine(self, worker: Worker) -> waiting.Engine:
         model = self.limits.models[worker.model_id]
         kept = guards.NO_ROOM
         if any(self.limits.tiers[self._names[q].tier].uses_reserve for q in self._served(worker)):
@@ -145,7 +156,7 @@ class Outlook:
         )
 
     def _served(self, worker: Worker) -> list[str]:
-        return routing.served(self._names, model=worker.model_id, patterns=worker.serve)
+        return routing.served(self._models[worker.model_id], model=worker.model_id, patterns=worker.serve)
 
     def _in_flight(self, worker: Worker) -> int:
         """Return what it runs. Its report is seconds old; leases are of now, but its own only if it is alone."""
@@ -155,7 +166,7 @@ class Outlook:
         return sum(self.stats[queue].leases for queue in self._served(worker))
 
     def _caps(self, queue: str, name: QueueName) -> Iterable[waiting.CapUse]:
-        limits, of_model = self.limits, [q for q, n in self._names.items() if n.model == name.model]
+        limits, of_model = self.limits, self._models[name.model]
         bounds = (
             (f"model {name.model}", limits.models[name.model].max_in_flight, of_model),
             (
@@ -175,7 +186,7 @@ class Outlook:
                 yield waiting.CapUse(what, most, sum(self.stats[q].leases for q in counted))
 
     def _of_tier(self, model: str, tier: str) -> list[broker.QueueStats]:
-        return [self.stats[q] for q, name in self._names.items() if (name.model, name.tier) == (model, tier)]
+        return self._tiers.get((model, tier), [])
 
     def _jobs_of(self, model: str, tier: str) -> int:
         """Return the waiting jobs that may be claimed as far as queues go: paused ones compete for nothing."""
