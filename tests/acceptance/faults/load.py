@@ -14,7 +14,7 @@ from tests.acceptance.followers import Chat, Follower
 from tests.acceptance.stacks import Stack
 
 TIERS: Final = ("realtime", "standard", "bulk")
-FIRST_JOBS: Final = 100
+FIRST_JOBS: Final = 75
 PAUSE_SECONDS: Final = 0.2
 MOST_READERS: Final = 12
 PATIENCE_SECONDS: Final = 8.0
