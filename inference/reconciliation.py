@@ -3,7 +3,7 @@
 import logging
 import time
 import uuid
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -34,14 +34,12 @@ class Reconciled:
 
 @dataclass(slots=True)
 class Reconciler:
-    """One process's walk over rows and entries. It remembers where it was and since when a lease is missing."""
+    """One process's walk over rows and entries. It remembers where it was."""
 
     after: uuid.UUID = START
     """The last queued row looked at."""
     cursor: str = "0"
     """The broker's place in its entries."""
-    missing: dict[broker.Token, float] = field(default_factory=dict)
-    """Running claims without a lease, with the moment each was first seen so."""
 
     def run(self, now: datetime) -> Reconciled:
         """Put right what a bounded time allows. Raises broker.BrokerAway and django.db.Error: nothing is lost."""
@@ -66,10 +64,7 @@ class Reconciler:
 
     def _rescue(self, now: datetime) -> int:
         """Take back running jobs that lacked a lease for longer than one: a live worker would have restored it."""
-        absent = _running_without_lease()
-        seen_at = time.monotonic()
-        self.missing = {token: self.missing.get(token, seen_at) for token in absent}
-        lost = [t for t, since in self.missing.items() if seen_at - since > settings.LEASE_SECONDS]
+        lost = list(broker.get_broker().missing(_running_without_lease(), lease_seconds=settings.LEASE_SECONDS))
         for i in range(0, len(lost), maintenance.CHUNK):
             _rescue(lost[i : i + maintenance.CHUNK], now)
         return len(lost)

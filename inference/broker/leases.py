@@ -104,6 +104,11 @@ class LeaseVerbs(base.Verbs):
         """
         return bool(self._call("release", *_raw([token]), int(event), *_backoff_arguments(backoff)))
 
+    def missing(self, tokens: Sequence[Token], *, lease_seconds: float) -> set[Token]:
+        """Those of `tokens`, all that have no lease, that had none at each look of any process for that long."""
+        found = self._call("missing", _milliseconds(lease_seconds), *_raw(tokens))
+        return {token for token, is_lost in zip(tokens, found, strict=True) if is_lost}
+
     def due(self, *, lease_seconds: float, limit: int = 100) -> list[DueLease]:
         """Leases that ran out by the server's clock; none until it could be asked for `lease_seconds` on end.
 

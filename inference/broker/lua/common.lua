@@ -24,6 +24,7 @@
 --   bell:QUEUE      list  wakes waiting workers                  lock:NAME  string  a periodic task's lease
 --   s:ID            stream  a job's events                       w:ID  set  mailboxes that watch a job
 --   output:OWNER:MODEL:LENGTH, speed:MODEL  string  what finished calls taught (rates.py); kept for a week
+--   missing         hash  id and claim that runs without a lease -> since when, ms
 --   mail:NAME       stream  events for one process               looks  hash  for leases that ran out: last, ms, and
 --                                                                       since when there was no gap between looks
 
