@@ -54,22 +54,29 @@ class Order(Protocol):
         """Take so many; their numbers."""
 
 
-def scenarios() -> st.SearchStrategy[list[Arrival | Service]]:
-    """More comes than is served at times, and queues run empty at others."""
+Step = Arrival | Service
+
+
+def scenarios() -> st.SearchStrategy[list[Step]]:
+    """Some flood their queue, others send one job at a time; queues run empty and fill again."""
     estimates = st.sampled_from((0.1, 1.0, 10.0)) | st.floats(0.01, 60)
     arrival = st.builds(
         Arrival,
         *(st.sampled_from(sorted(TIER_WEIGHTS)), st.sampled_from(sorted(TENANT_WEIGHTS))),
         *(st.sampled_from(("short", "long")), estimates, st.sampled_from((0, 0, 10, 3_000))),
     )
-    service = st.builds(Service, st.integers(1, 6))
-    return st.lists(arrival | arrival | service, min_size=30, max_size=150)
+    times = st.integers(1, 25)
+    flood = st.builds(lambda job, n: [job] * n, arrival, times)
+    trickle = st.builds(lambda job, n, service: [job, service] * n, arrival, times, st.just(Service(1)))
+    service = st.integers(1, 40).map(lambda jobs: [Service(jobs)])
+    phases = st.lists(flood | trickle | service | arrival.map(lambda job: [job]), min_size=3, max_size=15)
+    return phases.map(lambda found: [step for phase in found for step in phase])
 
 
-def check(order: Order, scenario: list[Arrival | Service]) -> None:
+def check(order: Order, scenario: list[Step]) -> None:
     """Play a scenario to its end, and hold every job served against the bounds."""
     play, now_ms = Play(), 1_700_000_000_000
-    for step in [*scenario, *[Service(6)] * len(scenario)]:
+    for step in [*scenario, *[Service(40)] * len(scenario)]:
         if isinstance(step, Arrival):
             now_ms += step.after_ms
             job = Job(play.count, step.tier, step.tenant, step.length, step.estimate, now_ms)

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from inference import broker as broker_module
 from inference.broker import Broker, ClaimRequest, Credit, Entry, TierTerms
 from tests import order_bounds
-from tests.order_bounds import TENANT_WEIGHTS, TIER_WEIGHTS, Arrival, Job, Service
+from tests.order_bounds import TENANT_WEIGHTS, TIER_WEIGHTS, Job, Step
 
 QUEUES = tuple(f"m.{tier}.{length}" for tier in TIER_WEIGHTS for length in ("short", "long"))
 TERMS = {tier: TierTerms(weight) for tier, weight in TIER_WEIGHTS.items()}
@@ -40,7 +40,7 @@ class Script:
 @pytest.mark.timeout(300)
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(scenario=order_bounds.scenarios())
-def test_no_job_is_passed_by_more_than_the_bounds_say(valkey: str, scenario: list[Arrival | Service]) -> None:
+def test_no_job_is_passed_by_more_than_the_bounds_say(valkey: str, scenario: list[Step]) -> None:
     client = broker_module.connect(valkey)
     order_bounds.check(Script(Broker(client, prefix=f"{{bounds-{secrets.token_hex(6)}}}:")), scenario)
     client.close()

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from inference.guards import Credit, TierTerms
 from inference.scheduling import Ask, FairQueue, Waiting
 from tests import order_bounds
-from tests.order_bounds import TENANT_WEIGHTS, TIER_WEIGHTS, Arrival, Job, Service
+from tests.order_bounds import TENANT_WEIGHTS, TIER_WEIGHTS, Job, Step
 
 QUEUES = frozenset((tier, length) for tier in TIER_WEIGHTS for length in ("short", "long"))
 TERMS = {tier: TierTerms(weight) for tier, weight in TIER_WEIGHTS.items()}
@@ -30,5 +30,5 @@ class Policy:
 
 @settings(max_examples=200, deadline=None)
 @given(scenario=order_bounds.scenarios())
-def test_no_job_is_passed_by_more_than_the_bounds_say(scenario: list[Arrival | Service]) -> None:
+def test_no_job_is_passed_by_more_than_the_bounds_say(scenario: list[Step]) -> None:
     order_bounds.check(Policy(), scenario)
