@@ -3,17 +3,34 @@
 The periodic ones send no events: in Flower's list of tasks they would bury the jobs.
 """
 
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final, NoReturn
 
 from celery import shared_task
+from django.db import InterfaceError, OperationalError
 from django.utils import timezone
 
-from inference import maintenance, reconciliation
+from inference import broker, maintenance, reconciliation
+
+logger = logging.getLogger(__name__)
 
 RUN_JOB: Final = "inference.run_job"
 """The task name of every job: what Flower and `inspect` show. Its id is `job:claim`."""
 
 _reconciler: Final = reconciliation.Reconciler()
+
+
+@contextmanager
+def _put_off_by_outages(task: str) -> Iterator[None]:
+    """Leave what an outage of Redis or the database keeps from its end to the next run, with a line in the log."""
+    try:
+        yield
+    except Exception as error:
+        if not (isinstance(error, OperationalError | InterfaceError) or broker.may_heal(error)):
+            raise
+        logger.warning("%s is put off: %s", task, error, extra={"action": "task_put_off"})
 
 
 @shared_task(name=RUN_JOB)
@@ -23,24 +40,28 @@ def run_job() -> NoReturn:
 
 
 @shared_task(name="inference.reconcile", send_events=False)
+@_put_off_by_outages("reconcile")
 def reconcile() -> None:
     """Hold queues and rows against each other."""
     _reconciler.run(timezone.now())
 
 
 @shared_task(name="inference.reap", send_events=False)
+@_put_off_by_outages("reap")
 def reap() -> None:
     """Bring jobs on whose lease ran out."""
     maintenance.reap()
 
 
 @shared_task(name="inference.expire", send_events=False)
+@_put_off_by_outages("expire")
 def expire() -> None:
     """End jobs that did not start in time."""
     maintenance.expire(timezone.now())
 
 
 @shared_task(name="inference.prune_workers", send_events=False)
+@_put_off_by_outages("prune_workers")
 def prune_workers() -> None:
     """Forget workers that are gone."""
     maintenance.prune_workers(timezone.now())

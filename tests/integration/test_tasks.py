@@ -5,11 +5,13 @@ from datetime import timedelta
 
 import kombu
 import pytest
+import redis
 from celery import current_app
 from django.conf import settings
+from django.db import OperationalError
 from django.utils import timezone
 
-from inference import control, fleet, tasks
+from inference import control, fleet, maintenance, tasks
 from inference.broker import Broker
 from inference.models import Job, Worker
 from inference.routing import CONTROL_QUEUE
@@ -83,6 +85,23 @@ def test_the_tasks_do_what_they_are_called(sluice: Broker) -> None:
     assert Job.objects.get(id=late.id).status == "expired"
     assert sluice.held([late.id, young.id]) == {young.id}
     assert list(Worker.objects.values_list("name", flat=True)) == ["worker-1"]
+
+
+@pytest.mark.parametrize("error", [redis.ConnectionError("gone"), OperationalError("gone")])
+def test_an_outage_puts_a_task_off_with_one_line_and_a_bug_does_not(
+    error: Exception, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail() -> None:
+        raise error
+
+    monkeypatch.setattr(maintenance, "reap", fail)
+    tasks.reap()
+
+    [record] = caplog.records
+    assert (record.__dict__["action"], record.exc_info) == ("task_put_off", None)
+    error = redis.ResponseError("script: attempt to index a nil value")
+    with pytest.raises(redis.ResponseError):
+        tasks.reap()
 
 
 def test_an_abort_is_broadcast_by_job_and_claim(sluice: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
