@@ -50,10 +50,8 @@ def words(code: str) -> str:
 
 @register.filter
 def ahead(position: int | None) -> str:
-    """Return how many go before the one at this position; empty for one in no queue."""
-    if position is None:
-        return ""
-    return f"{count(position - 1)} before it" if position > 1 else "next"
+    """Return how many go before the one at this position; empty if none does, or it is in no queue."""
+    return f"{count(position - 1)} before it" if position and position > 1 else ""
 
 
 @register.filter

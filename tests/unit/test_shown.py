@@ -88,7 +88,7 @@ def test_a_start_is_foretold_in_whole_seconds(seconds: float | None, text: str) 
 
 
 @pytest.mark.parametrize(
-    ("position", "text"), [(None, ""), (1, "next"), (2, "1 before it"), (1001, "1\u202f000 before it")]
+    ("position", "text"), [(None, ""), (1, ""), (2, "1 before it"), (1001, "1\u202f000 before it")]
 )
 def test_a_position_is_told_by_those_before_it(position: int | None, text: str) -> None:
     assert shown.ahead(position) == text
