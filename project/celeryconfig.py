@@ -27,8 +27,7 @@ worker_cancel_long_running_tasks_on_connection_loss = False
 enable_utc = True
 timezone = "UTC"
 
-# Without a file: a full disk does not end it, and a last run that lies in the future holds nothing up.
-beat_scheduler = "celery.beat:Scheduler"
+beat_scheduler = "project.beat:Scheduler"
 
 
 def _every(seconds: float, task: str) -> dict[str, Any]:

@@ -6,7 +6,8 @@ from datetime import timedelta
 import kombu
 import pytest
 import redis
-from celery import current_app
+from celery import beat, current_app
+from celery.schedules import schedule
 from django.conf import settings
 from django.db import OperationalError
 from django.utils import timezone
@@ -16,6 +17,7 @@ from inference.broker import Broker
 from inference.models import Job, Worker
 from inference.routing import CONTROL_QUEUE
 from project import celeryconfig
+from project.beat import Scheduler
 from tests import factories
 
 
@@ -54,10 +56,25 @@ def test_a_clock_that_jumps_neither_stops_nor_hurries_what_is_periodic(
     schedules = [entry["schedule"] for entry in celeryconfig.beat_schedule.values()]
     began, real, steady = schedules[0].now(), time.time(), time.monotonic()
     monkeypatch.setattr(time, "time", lambda: real + 3600 * hours)
-    assert not any(schedule.is_due(began).is_due for schedule in schedules)
+    assert not any(each.is_due(began).is_due for each in schedules)
 
-    monkeypatch.setattr(time, "monotonic", lambda: steady + max(schedule.seconds for schedule in schedules) + 1)
-    assert all(schedule.is_due(began).is_due for schedule in schedules)
+    monkeypatch.setattr(time, "monotonic", lambda: steady + max(each.seconds for each in schedules) + 1)
+    assert all(each.is_due(began).is_due for each in schedules)
+
+
+def test_what_cannot_be_sent_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def away(*args: object, **kwargs: object) -> None:
+        raise redis.ConnectionError("gone")
+
+    sender = Scheduler(current_app, lazy=True)
+    monkeypatch.setattr(type(current_app.tasks["inference.reap"]), "apply_async", away)
+    sender.apply_entry(beat.ScheduleEntry("reap", "inference.reap", schedule=schedule(1), app=current_app))
+
+    assert [(record.__dict__["action"], bool(record.exc_info)) for record in caplog.records] == [
+        ("task_not_sent", False)
+    ]
 
 
 def test_what_is_periodic_waits_once_however_often_it_is_sent_and_never_runs_out_of_time(
