@@ -13,11 +13,14 @@ from bench.stack import Job, Stack
 SLOTS: Final = 32
 SIM: Final = "--decode-tps 25 --kv-tokens 65536"
 """An engine at a real one's pace: a step takes 40 ms."""
-REALTIME_TOKENS: Final = 24
-"""In, and out: a second of work."""
+REALTIME_PROMPT_TOKENS: Final = 24
+REALTIME_OUTPUT_TOKENS: Final = 12
+"""Half a second of work."""
 BULK_PROMPT_TOKENS: Final = 64
-BULK_OUTPUT_TOKENS: Final = 100
-CALLS_PER_SECOND: Final = 4.0
+BULK_OUTPUT_TOKENS: Final = tuple(range(60, 141, 10))
+"""In turn, 100 on average: they do not all end at once."""
+CALLS_PER_SECOND: Final = 2.0
+"""One slot of 32 on average: what a reserve of one slot is made for."""
 WARM_SECONDS: Final = 10.0
 SEED: Final = 3
 _MODEL: Final[Mapping[str, Any]] = {"max_num_seqs": SLOTS}
@@ -35,7 +38,7 @@ class Sizes:
     """By which the engine's capacity is measured."""
 
 
-FULL: Final = Sizes(seconds=60, backlog=10_000, saturating_jobs=256)
+FULL: Final = Sizes(seconds=75, backlog=10_000, saturating_jobs=256)
 SMALL: Final = Sizes(seconds=10, backlog=1_000, saturating_jobs=64)
 
 
@@ -98,8 +101,8 @@ def notes(sizes: Sizes) -> tuple[str, ...]:
     """Return what a reader must know."""
     return (
         f"Simulated engine with {SLOTS} slots, {SIM}: a step takes 40 ms.",
-        f"{sizes.backlog:,} bulk jobs of {BULK_PROMPT_TOKENS} tokens in, {BULK_OUTPUT_TOKENS} out queued before.",
-        f"{CALLS_PER_SECOND:g} realtime streams/s, {REALTIME_TOKENS} tokens in and out, for {sizes.seconds:g} s.",
+        f"{sizes.backlog:,} bulk jobs of {BULK_PROMPT_TOKENS} tokens in, 60 to 140 out, queued before.",
+        f"{CALLS_PER_SECOND:g} realtime streams/s of half a second for {sizes.seconds:g} s: 3 % of the engine.",
         "Direct: the same calls to the engine's socket, with as many bulk calls under way as ours had.",
         "Alone: the same calls through the stack without bulk, on a worker with `--serve '*.realtime.*'`.",
     )
@@ -112,8 +115,13 @@ def first_p99(answers: Sequence[Answer]) -> float:
 
 def _calls(seconds: float) -> list[Request]:
     """Draw realtime calls that come whenever they come, the same in every run."""
-    tokens = REALTIME_TOKENS
-    call = Request(at=0, prompt_tokens=tokens, output_tokens=tokens, service_tier="priority", stream=True)
+    call = Request(
+        at=0,
+        prompt_tokens=REALTIME_PROMPT_TOKENS,
+        output_tokens=REALTIME_OUTPUT_TOKENS,
+        service_tier="priority",
+        stream=True,
+    )
     draw, at, calls = random.Random(SEED), 0.0, []  # noqa: S311 - repeatable on purpose
     while (at := at + draw.expovariate(CALLS_PER_SECOND)) < seconds:
         calls.append(replace(call, at=at))
@@ -122,8 +130,8 @@ def _calls(seconds: float) -> list[Request]:
 
 def _ours(calls: list[Request], backlog: int) -> tuple[list[Answer], list[Job]]:
     with stack.running("sim", sim=SIM, model=_MODEL) as running:
-        body = stack.body(prompt_tokens=BULK_PROMPT_TOKENS, output_tokens=BULK_OUTPUT_TOKENS)
-        running.submit(backlog, body, tier="bulk")
+        bodies = [stack.body(prompt_tokens=BULK_PROMPT_TOKENS, output_tokens=size) for size in BULK_OUTPUT_TOKENS]
+        running.submit(backlog, *bodies, tier="bulk")
         told = Spec(target=running.api, requests=calls, warm_seconds=WARM_SECONDS)
         answers = all_good(open_load.run(told))
         if not running.waiting():
@@ -140,7 +148,8 @@ def _direct(running: Stack, calls: list[Request], bulk: int) -> list[Answer]:
 
 def _capacity(running: Stack, jobs: int) -> float:
     """Return the engine's tokens/s with twice as many bulk calls under way as it has slots."""
-    body = stack.body(prompt_tokens=BULK_PROMPT_TOKENS, output_tokens=BULK_OUTPUT_TOKENS)
+    mean = round(statistics.mean(BULK_OUTPUT_TOKENS))
+    body = stack.body(prompt_tokens=BULK_PROMPT_TOKENS, output_tokens=mean)
     told = load.Spec(targets=[running.engine], requests=jobs, at_once=2 * SLOTS, body=body, streamed_share=0)
     seconds, [answers] = load.run(told)
     return sum(answer.tokens for answer in answers) / seconds

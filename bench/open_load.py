@@ -6,11 +6,12 @@ A client in a process of its own. SPEC is a file of JSON, see `Spec`; what was m
 import asyncio
 import contextlib
 import dataclasses
+import itertools
 import json
 import os
 import sys
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -49,7 +50,8 @@ class Background:
 
     at_once: int
     prompt_tokens: int
-    output_tokens: int
+    output_tokens: Sequence[int]
+    """In turn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,8 +117,11 @@ async def _load(spec: Spec) -> list[Answer]:
 
 @contextlib.asynccontextmanager
 async def _background(session: aiohttp.ClientSession, spec: Spec) -> AsyncIterator[None]:
-    count = spec.background.at_once if spec.background else 0
-    tasks = [asyncio.create_task(_without_end(session, spec.background)) for _ in range(count)]
+    told = spec.background or Background(0, 0, ())
+    bodies = itertools.cycle(
+        chat(prompt_tokens=told.prompt_tokens, output_tokens=each) for each in told.output_tokens
+    )
+    tasks = [asyncio.create_task(_without_end(session, bodies)) for _ in range(told.at_once)]
     try:
         yield
     finally:
@@ -125,10 +130,9 @@ async def _background(session: aiohttp.ClientSession, spec: Spec) -> AsyncIterat
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def _without_end(session: aiohttp.ClientSession, told: Background | None) -> None:
-    while told:
-        asked = chat(prompt_tokens=told.prompt_tokens, output_tokens=told.output_tokens)
-        async with session.post(CHAT, json=asked) as answer:
+async def _without_end(session: aiohttp.ClientSession, bodies: Iterator[Mapping[str, Any]]) -> None:
+    for body in bodies:
+        async with session.post(CHAT, json=body) as answer:
             await answer.read()
 
 

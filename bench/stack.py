@@ -1,6 +1,7 @@
 """The whole stack as its users run it, on the simulated engine or on vLLM, for the length of a measurement."""
 
 import contextlib
+import itertools
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -97,12 +98,16 @@ class Stack:
         """Set fields of rows; see `LIMITS_SECONDS`."""
         self.rows("update", table, json.dumps(where), json.dumps(fields))
 
-    def submit(self, count: int, body: Mapping[str, Any], *, tier: str, key: str = "") -> list[str]:
-        """Queue jobs by bulk calls; returns their ids. Raises httpx.HTTPStatusError if one is refused."""
+    def submit(self, count: int, *bodies: Mapping[str, Any], tier: str, key: str = "") -> list[str]:
+        """Queue jobs by bulk calls, with the bodies in turn; returns their ids.
+
+        Raises httpx.HTTPStatusError if one is refused.
+        """
         ids: list[str] = []
+        asked = ({"body": body, "tier": tier} for body in itertools.cycle(bodies))
         with self.client(key) as client:
             while len(ids) < count:
-                jobs = [{"body": body, "tier": tier}] * min(BULK, count - len(ids))
+                jobs = list(itertools.islice(asked, min(BULK, count - len(ids))))
                 answer = client.post("/api/v1/jobs/", json={"jobs": jobs}).raise_for_status()
                 ids += [job["id"] for job in answer.json()["jobs"]]
         return ids

@@ -102,7 +102,7 @@ def test_a_load_reaches_its_client_as_it_was_told() -> None:
     told = open_load.Spec(
         target=load.Target("http://engine", socket="engine.sock"),
         requests=[request],
-        background=open_load.Background(at_once=2, prompt_tokens=1, output_tokens=1),
+        background=open_load.Background(at_once=2, prompt_tokens=1, output_tokens=[1, 2]),
         warm_seconds=3.0,
     )
     assert open_load.parse(json.dumps(dataclasses.asdict(told))) == told
