@@ -45,6 +45,7 @@ FIELDS: Final = (
     "worker",
     "prompt_tokens",
     "output_tokens",
+    "estimate_seconds",
     "created_at",
     "started_at",
     "finished_at",
@@ -122,7 +123,7 @@ def _plain(row: tuple[Any, ...]) -> list[Any]:
 def _simple(value: Any) -> Any:
     if isinstance(value, datetime):
         return value.timestamp()
-    return value if isinstance(value, int | None) else str(value)
+    return value if isinstance(value, int | float | None) else str(value)
 
 
 def _print(value: Any) -> None:

@@ -34,6 +34,8 @@ class Job:
     worker: str
     prompt_tokens: int
     output_tokens: int | None
+    estimate_seconds: float
+    """Its service time, as the order took it."""
     created_at: float
     started_at: float | None
     finished_at: float | None

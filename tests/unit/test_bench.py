@@ -136,6 +136,7 @@ def job(**overrides: Any) -> stack.Job:
         "worker": "worker-1",
         "prompt_tokens": 10,
         "output_tokens": 5,
+        "estimate_seconds": 1.0,
         "created_at": 1.0,
         "started_at": 2.0,
         "finished_at": 3.0,
