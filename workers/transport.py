@@ -44,6 +44,8 @@ CLOSE_SECONDS: Final = 2.0
 """How long a channel that closes waits for a reply that may carry claims."""
 PAUSE_SECONDS: Final = 1.0
 """After an error reply (memory full, a replica) the next claim waits this long."""
+REPLY_MS: Final = 10_000
+"""Whoever asked has its answers by then, or listens no more."""
 REPLY_EXCHANGE: Final = "reply."
 """Exchanges of remote control's replies start so; their queues are plain lists that expire."""
 
@@ -248,11 +250,18 @@ class Channel(stock.Channel):  # type: ignore[misc]
 
     # Publishing and looking
 
-    def _put(self, queue: str, message: dict[str, Any], **kwargs: Any) -> None:
+    def _reply(self, queue: str, message: dict[str, Any]) -> None:
+        """Answer whoever asked as stock kombu does; unlike there, an answer that comes too late does not stay."""
+        with self.conn_or_acquire() as client, client.pipeline() as pipe:
+            pipe.lpush(queue, json.dumps(message))
+            pipe.pexpire(queue, REPLY_MS)
+            pipe.execute()
+
+    def _put(self, queue: str, message: dict[str, Any], **_: Any) -> None:
         """Publish an ordinary Celery task, stored whole; a reply of remote control goes the stock way."""
         exchange = message["properties"]["delivery_info"].get("exchange") or ""
         if exchange.startswith(REPLY_EXCHANGE):
-            super()._put(queue, message, **kwargs)
+            self._reply(queue, message)
         else:
             broker.get_broker().publish_task(queue, _task_id(queue, message), json.dumps(message).encode())
 

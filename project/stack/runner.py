@@ -171,4 +171,6 @@ class _Stack:
             if changed or time.monotonic() - said_at >= SAY_AGAIN_SECONDS:
                 said, said_at = str(missing), time.monotonic()
                 self._output.say(readiness.sentence(missing, self._supervisor))
+            if self._written:  # some part may not come back: what did is named all the same
+                self._write_ready_file()
             await asyncio.sleep(readiness.POLL_SECONDS)

@@ -389,6 +389,7 @@ def test_replies_of_remote_control_are_plain_lists_without_leases(
     exchange = "reply.celery.pidbox"
     inbox = Inbox(connect(), "box", exchange=exchange, no_ack=True)
     connect().Producer().publish("pong", exchange=exchange, routing_key="box")
+    assert 0 < redis_client.pttl(f"{ours.prefix}box") <= transport.REPLY_MS, "nobody may be there to take it"
     inbox.hear_until(lambda: len(inbox.messages) == 1)
     assert not HELD.tokens()
     assert counts(ours, "box") == (0, 0)
