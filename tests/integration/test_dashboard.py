@@ -281,7 +281,7 @@ def test_the_board_says_why_jobs_and_queues_wait(member: Client) -> None:
     halts.halt_queues(halts.Action.PAUSE, [QUEUE], by="user ann")
     board = member.get(BOARD).content.decode()
     assert f'title="queue {QUEUE} is paused by user ann"' in board
-    assert '<span class="chip paused" title="by user ann">paused</span>' in board
+    assert '<span class="why" title="by user ann"><span class="chip paused">paused</span>' in board
 
 
 def test_the_board_asks_the_database_little(member: Client, django_assert_max_num_queries: Any) -> None:
