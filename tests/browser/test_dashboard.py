@@ -150,6 +150,33 @@ def test_queues_and_workers_are_live(admin: Admin, stack: Stack) -> None:
     person.photograph("dashboard-busy")
 
 
+@pytest.fixture
+def paused(stack: Stack) -> Iterator[None]:
+    """A stack whose short bulk jobs are paused."""
+    stack.manage("queues", "pause", "*.bulk.short")
+    yield
+    stack.manage("queues", "resume", "*.bulk.short")
+
+
+@pytest.mark.parametrize(("size", "scheme"), [("desktop", "light"), ("phone", "dark")])
+def test_what_waits_says_why(admin: Admin, stack: Stack, paused: None, size: str, scheme: str) -> None:
+    person = admin(size=size, scheme=scheme)
+    page = person.page
+    [job_id] = fleet.submit(stack, 1, tiers=("bulk",))
+    row = page.get_by_role("row").filter(has=page.get_by_role("button", name=f"Open job {job_id}"))
+    expect(row.locator(".why")).to_have_text("paused")
+    queue = page.locator(".queues").get_by_role("row", name="bulk · short")
+    expect(queue.locator(".chip.paused")).to_be_visible()
+    expect(queue.locator("[data-label=Waiting]")).to_have_text("1")
+    assert page.locator(".queues").evaluate("table => table.scrollWidth <= table.parentElement.clientWidth")
+    person.photograph("dashboard-paused")
+
+    stack.manage("queues", "resume", "*.bulk.short")
+    expect(row.locator(".chip")).to_have_text("succeeded")
+    expect(queue.locator(".chip")).to_have_count(0)
+    assert person.overflow() <= 0
+
+
 def test_the_board_is_not_asked_for_while_the_tab_is_hidden(admin: Admin) -> None:
     page = admin().page
     asked: list[str] = []
