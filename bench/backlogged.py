@@ -10,7 +10,8 @@ from bench.open_load import Answer, Background, Request, Spec, all_good
 from bench.row import Say
 from bench.stack import Job, Stack
 
-SLOTS: Final = 32
+SLOTS: Final = 64
+"""By default 3 are kept for realtime, and bulk holds 57 at most while online work comes."""
 SIM: Final = "--decode-tps 25 --kv-tokens 65536"
 """An engine at a real one's pace: a step takes 40 ms."""
 REALTIME_PROMPT_TOKENS: Final = 24
@@ -19,8 +20,8 @@ REALTIME_OUTPUT_TOKENS: Final = 12
 BULK_PROMPT_TOKENS: Final = 64
 BULK_OUTPUT_TOKENS: Final = tuple(range(60, 141, 10))
 """In turn, 100 on average: they do not all end at once."""
-CALLS_PER_SECOND: Final = 2.0
-"""One slot of 32 on average: what a reserve of one slot is made for."""
+CALLS_PER_SECOND: Final = 4.0
+"""Two slots of 64 on average: as much as the default reserve is made for."""
 WARM_SECONDS: Final = 10.0
 SEED: Final = 3
 _MODEL: Final[Mapping[str, Any]] = {"max_num_seqs": SLOTS}
@@ -38,7 +39,7 @@ class Sizes:
     """By which the engine's capacity is measured."""
 
 
-FULL: Final = Sizes(seconds=75, backlog=10_000, saturating_jobs=256)
+FULL: Final = Sizes(seconds=75, backlog=10_000, saturating_jobs=512)
 SMALL: Final = Sizes(seconds=10, backlog=1_000, saturating_jobs=64)
 
 
