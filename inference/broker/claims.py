@@ -42,6 +42,8 @@ class _Served:
     model: str
     tiers: Mapping[str, tuple[tuple[str, str], ...]]
     """Tier -> each length served and its queue, in order of name."""
+    names: str
+    """Tier and length of all of them, as workers tell one another."""
 
 
 def script_text() -> str:
@@ -65,7 +67,7 @@ def arguments(request: Request) -> list[scripts.Argument]:
         max(1, round(request.lease_seconds * 1000)),
         b"".join(uuid_utils.uuid7().bytes for _ in range(most)),
         served.model,
-        *(load.in_flight, load.slots),
+        *(load.in_flight, load.slots, served.names),
         *(len(served.tiers), len(request.caps), len(served.plain)),
         *_tier_arguments(served, request),
         *itertools.chain.from_iterable(_cap_arguments(cap) for cap in request.caps),
@@ -111,7 +113,8 @@ def _served(queues: tuple[str, ...]) -> _Served:
     if len(models) > 1:
         raise ValueError(f"a claim serves one model, not {sorted(models)}")
     tiers = {t: tuple(sorted((n.length, str(n)) for n in names if n.tier == t)) for t in {n.tier for n in names}}
-    return _Served(plain, next(iter(models), ""), tiers)
+    told = "".join(f" {name.tier}:{name.length}" for name in names)
+    return _Served(plain, next(iter(models), ""), tiers, f"{told} ")
 
 
 def _claimed(row: list[Any], now_ms: int) -> Claimed:

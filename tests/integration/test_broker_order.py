@@ -4,7 +4,7 @@ import secrets
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 from uuid import UUID
 
 import pytest
@@ -264,6 +264,75 @@ def compare(valkey: str, history: list[Step]) -> None:
 @settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(history=histories(guarded=False))
 def test_lua_and_python_claim_the_same_jobs_on_any_history(valkey: str, history: list[Step]) -> None:
+    compare(valkey, history)
+
+
+ALL: Final = frozenset((tier, length) for tier in ("realtime", "standard", "bulk") for length in ("short", "long"))
+ONLINE: Final = frozenset(queue for queue in ALL if queue[0] != "bulk")
+WEIGHTS: Final = {"realtime": TierTerms(400.0), "standard": TierTerms(100.0), "bulk": TierTerms(1.0)}
+
+
+def jobs(first: int, count: int, tier: str = "standard", tenant: str = "ann", length: str = "short") -> list[Step]:
+    return [Publish(first + n, tier, tenant, length, 0, 1.0, 10) for n in range(count)]
+
+
+def takes(count: int, queues: frozenset[Queue] = ALL, **terms: Any) -> Claim:
+    return Claim(terms.pop("worker", "w1"), queues, Credit(count, 10**6), WEIGHTS, **terms)
+
+
+def some(*lengths: str) -> frozenset[Queue]:
+    return frozenset(("standard", length) for length in lengths)
+
+
+AWAY: Final = [
+    *jobs(0, 10),
+    *jobs(10, 20, "realtime"),
+    *jobs(30, 5, "bulk"),
+    takes(4),
+    Pass(12_000),
+    takes(5, ALL - ONLINE | {("realtime", "short")}),
+    takes(4),
+]
+STALE_SET: Final = [
+    *jobs(0, 20),
+    *jobs(20, 9, tenant="bob", length="long"),
+    takes(1, some("short", "long")),
+    takes(4, some("short")),
+    Pass(11_000),
+    takes(3, some("short")),
+    *jobs(30, 5, tenant="cy"),
+    takes(5, some("short")),
+]
+PAUSED: Final = [
+    *jobs(0, 20),
+    *jobs(20, 9, tenant="bob", length="long"),
+    takes(5, paused=some("long")),
+    takes(5),
+    *jobs(30, 2, tenant="bob"),
+    takes(5, paused=some("long")),
+    *jobs(33, 1, tenant="bob"),
+    takes(3),
+]
+BURST: Final = [
+    takes(1, worker="w1", load=Load(0, 8)),
+    takes(1, worker="w2", load=Load(0, 8)),
+    Pass(5),
+    *jobs(0, 12),
+    takes(8, worker="w1", load=Load(0, 8)),
+    takes(4, worker="w1", load=Load(4, 8)),
+    Pass(10),
+    takes(4, worker="w1", load=Load(4, 8)),
+    Pass(20),
+    takes(4, worker="w1", load=Load(4, 8)),
+    takes(8, worker="w2", load=Load(0, 8)),
+    takes(4, worker="w1", load=Load(5, 8)),
+    Pass(1_200),
+    takes(4, worker="w1", load=Load(5, 8)),
+]
+
+
+@pytest.mark.parametrize("history", [AWAY, STALE_SET, PAUSED, BURST], ids=["away", "stale set", "paused", "burst"])
+def test_they_do_so_where_random_histories_seldom_lead(valkey: str, history: list[Step]) -> None:
     compare(valkey, history)
 
 

@@ -1,6 +1,6 @@
 -- What a claim asks for. After the prefix: most jobs, free sequences, free KV tokens, margin a job, reserved sequences,
 -- reserved KV tokens, whether it may be given a job to park, worker, lease ms, claim ids (16 bytes each, one for each
--- job at most), model, jobs in flight, slots, number of tiers, of caps, of plain queues,
+-- job at most), model, jobs in flight, slots, what it serves, number of tiers, of caps, of plain queues,
 -- {tier, weight, whether it uses the reserve, sequences of its share or '', KV tokens of it, gather jobs, gather ms,
 -- its lengths joined by commas, {queue, whether paused} of each}...,  {jobs, number of queues, queues...}...,  plain queues...
 local cursor = 1
@@ -17,6 +17,7 @@ local most, sequences, kv, margin = number(), number(), number(), number()
 local reserve = { sequences = number(), kv = number() }
 local may_park, worker, until_ms, claim_ids, model = text() == '1', text(), now + number(), text(), text()
 local load = { in_flight = number(), slots = number() }
+local served = text()    -- ' TIER:LENGTH TIER:LENGTH... ', with a space at either end
 local tier_count, cap_count, plain_count = number(), number(), number()
 
 local function read_tier()

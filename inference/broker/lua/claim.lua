@@ -118,7 +118,8 @@ local function count(queue)
   return is_any_spent
 end
 
-local function take_job(t, id, entry, need)
+local function take_job(t, id, entry, need, length)
+  known[entry.queue] = known[entry.queue] or { model = model, tier = t.tier, length = length, group = t.group }
   kv = kv - need
   if t.share_sequences then t.share_sequences, t.share_kv = t.share_sequences - 1, t.share_kv - need end
   local charged = charge(t, entry)
@@ -131,7 +132,7 @@ local function take_job(t, id, entry, need)
 end
 
 local function serve(t)
-  local id, entry, need, parks = fitting(t)
+  local id, entry, need, parks, length = fitting(t)
   if not id then
     t.skipped = t.skipped or {}
     t.skipped[t.tenant], t.skips = true, t.skips + 1
@@ -140,7 +141,7 @@ local function serve(t)
   -- A worker that serves one tier makes no choice between tiers, and charges none.
   if tier_count > 1 then push_held_back(t.pass) end
   is_parked = parks
-  take_job(t, id, entry, need)
+  take_job(t, id, entry, need, length)
   if taken >= most or is_parked then return end
   for _, each in ipairs(tiers) do
     if each.is_stale then find_tenant(each) end

@@ -141,7 +141,7 @@ local function may_be_parked(id, entry)
   return false
 end
 
--- The first of the tenant's heads that fits, or is to be parked: id, entry, need, whether to park it.
+-- The first of the tenant's heads that fits, or is to be parked: id, entry, need, whether to park it, length.
 local function fitting(t)
   local tried
   while true do
@@ -153,9 +153,9 @@ local function fitting(t)
       leave_order(id, t.group, length, t.tenant)    -- lost: the reconciler publishes it anew
       refresh(t, t.tenant)
     elseif need <= room_of(t) then
-      return id, entry, need, false
+      return id, entry, need, false, length
     elseif may_be_parked(id, entry) then
-      return id, entry, need, true
+      return id, entry, need, true, length
     else
       tried = tried or {}
       tried[length] = true

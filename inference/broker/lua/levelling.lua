@@ -2,7 +2,7 @@
 local HEARD_MS, FORGET_MS, LEVEL_AGAIN_MS = 1100, 60000, 25
 local level             -- {queues, left}: what this claim may take of the queues that others serve too
 local left_to_others = 0
-local before_now        -- this worker's last claim
+local told_before       -- by this worker's last claim
 local has_declined = false
 
 local function read_peer(told)
@@ -18,7 +18,7 @@ local function read_peers()
   for i = 1, #fields, 2 do
     local heard = tonumber(string.match(fields[i + 1], '^%d+'))
     if fields[i] == worker then
-      before_now = read_peer(fields[i + 1])
+      told_before = fields[i + 1]
     elseif now - heard > FORGET_MS then
       call('HDEL', P .. 'workers:' .. model, fields[i])
     elseif now - heard <= HEARD_MS then
@@ -70,9 +70,9 @@ local function shared_queues(peers)
 end
 
 -- This worker has its part, and took that a moment ago. Else it may have been woken for a job that nobody else was.
-local function declines()
-  if not before_now or now - before_now.took >= LEVEL_AGAIN_MS then return false end
-  return before_now.has_declined or before_now.took == before_now.heard
+local function declines(last)
+  if now - last.took >= LEVEL_AGAIN_MS then return false end
+  return last.has_declined or last.took == last.heard
 end
 
 local function meet_others()
@@ -81,18 +81,18 @@ local function meet_others()
   local shared, waiting, one = shared_queues(peers)
   if waiting == 0 then return end
   local mine = own_share({ in_flight = load.in_flight, slots = load.slots, free = sequences }, peers, waiting)
-  if mine < 1 and not declines() then mine = 1 end
+  local last = told_before and read_peer(told_before)
+  if mine < 1 and not (last and declines(last)) then mine = 1 end
   level, left_to_others, has_declined = { queues = shared, left = mine }, waiting - mine, mine < 1
   -- Once: this worker may have taken the bell that was one of the others'.
-  if has_declined and not before_now.has_declined then ring(one, 1) end
+  if has_declined and not last.has_declined then ring(one, 1) end
 end
 
 local function tell_others(taken, is_parked)
   if level and level.left < 1 and left_to_others > 0 then ask_again(LEVEL_AGAIN_MS) end
   if load.slots < 1 then return end
-  local took = taken > 0 and now or before_now and before_now.took or 0
-  local told = string.format('%.0f %.0f %.0f %.0f %.0f %d ', now, load.in_flight + taken, load.slots,
+  local took = taken > 0 and now or told_before and read_peer(told_before).took or 0
+  local told = string.format('%.0f %.0f %.0f %.0f %.0f %d', now, load.in_flight + taken, load.slots,
     math.max(0, is_parked and 0 or sequences - taken), took, has_declined and 1 or 0)
-  for _, t in ipairs(tiers) do told = told .. t.tier .. ':' .. string.gsub(t.all, ',', ' ' .. t.tier .. ':') .. ' ' end
-  call('HSET', P .. 'workers:' .. model, worker, told)
+  call('HSET', P .. 'workers:' .. model, worker, told .. served)
 end
