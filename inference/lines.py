@@ -105,7 +105,7 @@ class Tier:
             self._enter(job.tenant, job.length, now_ms)
             self.busy[job.tenant] = TenantJobs()
         elif not self.busy[job.tenant].first(job.length):
-            self._raise(job.tenant, {length for lengths in self.sets for length in lengths})
+            self._raise(job.tenant, {length for lengths in self.sets for length in lengths} | set(self.marks))
         self.busy[job.tenant].add(job)
 
     def remove(self, job: Waiting) -> None:

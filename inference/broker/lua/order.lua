@@ -142,12 +142,14 @@ local function raise(q, tenant, lengths)
   return true
 end
 
+-- Those that some worker serves, and those that were held back from all.
 local function all_lengths(q)
-  local seen, all = {}, {}
-  for _, lengths in pairs(sets_of(q)) do
-    for _, length in ipairs(lengths) do
-      if not seen[length] then all[#all + 1] = length end
-      seen[length] = true
+  local seen, all, from = {}, {}, q.tier .. ':'
+  for field in pairs(used_sets(q.model)) do seen[field] = true end
+  for field in pairs(marks_of(q.model) or {}) do seen[field] = true end
+  for field in pairs(seen) do
+    for _, length in ipairs(string.sub(field, 1, #from) == from and split(string.sub(field, #from + 1)) or {}) do
+      if not includes(all, length) then all[#all + 1] = length end
     end
   end
   return all

@@ -1,0 +1,193 @@
+"""Histories of a queue: random ones, and those where random ones seldom lead."""
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from hypothesis import strategies as st
+
+from inference.broker import Credit, Load, Room, TierTerms
+from inference.guards import NO_LOAD, NO_ROOM
+
+TIERS: Final = ("realtime", "standard", "bulk", "zeal")
+TENANTS: Final = ("ann", "bob", "cy", "b-2")
+LENGTHS: Final = ("short", "medium", "long")
+WORKERS: Final = ("w1", "w2", "w3")
+Queue = tuple[str, str]
+
+
+@dataclass(frozen=True)
+class Publish:
+    number: int
+    tier: str
+    tenant: str
+    length: str
+    age_ms: int
+    estimate: float
+    tokens: int
+
+
+@dataclass(frozen=True)
+class Claim:
+    worker: str
+    queues: frozenset[Queue]
+    credit: Credit
+    tiers: dict[str, TierTerms]
+    paused: frozenset[Queue] = frozenset()
+    caps: tuple[tuple[frozenset[Queue], int], ...] = ()
+    load: Load = NO_LOAD
+
+
+@dataclass(frozen=True)
+class Touch:
+    verb: str
+    number: int
+    used: float | None
+
+
+@dataclass(frozen=True)
+class Weigh:
+    tenant: str
+    weight: float
+
+
+@dataclass(frozen=True)
+class Pass:
+    ms: int
+
+
+Step = Publish | Claim | Touch | Weigh | Pass
+
+ESTIMATES: Final = st.sampled_from((0.0, 0.5, 1.0, 10.25)) | st.floats(0.001, 500)
+ROOMS: Final = st.builds(Room, st.integers(0, 3), st.sampled_from((0, 100, 3500, 10**6)))
+TERMS: Final = st.builds(
+    TierTerms,
+    st.sampled_from((400.0, 100.0, 100.0, 1.0, 0.7)),
+    st.booleans(),
+    st.none() | ROOMS,
+    st.sampled_from((0, 0, 2, 4)),
+    st.sampled_from((0.05, 5.0)),
+)
+
+
+@st.composite
+def histories(draw: st.DrawFn, *, guarded: bool) -> list[Step]:
+    """Few tiers, tenants and kinds of worker at a time, so that queues run empty and fill again."""
+    tiers = draw(st.lists(st.sampled_from(TIERS), min_size=1, max_size=3, unique=True))
+    tenants = draw(st.lists(st.sampled_from(TENANTS), min_size=1, max_size=3, unique=True))
+    lengths = draw(st.lists(st.sampled_from(LENGTHS), min_size=1, unique=True))
+    queues = st.tuples(st.sampled_from(tiers), st.sampled_from(lengths))
+    everything = frozenset((t, n) for t in tiers for n in lengths)
+    of_one_length = st.sampled_from(lengths).map(lambda length: frozenset((t, length) for t in tiers))
+    fleets = st.just(everything) | of_one_length | st.frozensets(queues, min_size=1)
+    fleet = st.sampled_from(draw(st.lists(fleets, min_size=1, max_size=4)))
+    terms = st.sampled_from(
+        draw(st.lists(st.fixed_dictionaries({}, optional=dict.fromkeys(tiers, TERMS)), min_size=1, max_size=3))
+    )
+    weights = st.fixed_dictionaries(
+        {}, optional=dict.fromkeys(tiers, st.builds(TierTerms, st.sampled_from((400.0, 1.0))))
+    )
+    numbers = st.integers(0, 40)
+    publish = st.builds(
+        Publish,
+        *(numbers, st.sampled_from(tiers), st.sampled_from(tenants), st.sampled_from(lengths)),
+        *(st.sampled_from((0, 0, 500, 100_000)), ESTIMATES, st.sampled_from((1, 100, 3000))),
+    )
+    tokens = st.sampled_from((50, 3500, 10**6, 10**6))
+    plain_claim = st.builds(
+        Claim, st.sampled_from(WORKERS), fleet, st.builds(Credit, st.integers(0, 4), tokens), weights
+    )
+    credit = st.builds(
+        Credit,
+        *(st.integers(0, 8), tokens, st.sampled_from((0, 0, 10)), st.just(NO_ROOM) | ROOMS, st.booleans()),
+    )
+    caps = st.tuples(st.frozensets(queues, min_size=1), st.integers(0, 3))
+    claim = st.builds(
+        Claim,
+        *(st.sampled_from(WORKERS), fleet, credit, terms),
+        *(st.just(frozenset()) | st.frozensets(queues, max_size=2), st.lists(caps, max_size=2).map(tuple)),
+        st.builds(Load, st.integers(0, 5), st.sampled_from((0, 4, 8))),
+    )
+    if not guarded:
+        claim = plain_claim
+    touch = st.builds(
+        Touch,
+        st.sampled_from(("ack", "ack", "release", "cancel")),
+        numbers,
+        st.none() | st.sampled_from((0.0, 700.0)),
+    )
+    weigh = st.builds(Weigh, st.sampled_from(tenants), st.sampled_from((1.0, 0.3, 7.0)))
+    passes = st.builds(Pass, st.sampled_from((1, 20, 30, 999, 1_200, 2_100, 11_000, 700_000)))
+    step = st.one_of(publish, publish, claim, claim, claim, touch, weigh, passes)
+    return draw(st.lists(step, min_size=10, max_size=120))
+
+
+ALL: Final = frozenset((tier, length) for tier in ("realtime", "standard", "bulk") for length in ("short", "long"))
+ONLINE: Final = frozenset(queue for queue in ALL if queue[0] != "bulk")
+WEIGHTS: Final = {"realtime": TierTerms(400.0), "standard": TierTerms(100.0), "bulk": TierTerms(1.0)}
+
+
+def jobs(first: int, count: int, tier: str = "standard", tenant: str = "ann", length: str = "short") -> list[Step]:
+    return [Publish(first + n, tier, tenant, length, 0, 1.0, 10) for n in range(count)]
+
+
+def takes(count: int, queues: frozenset[Queue] = ALL, **terms: Any) -> Claim:
+    return Claim(terms.pop("worker", "w1"), queues, Credit(count, 10**6), WEIGHTS, **terms)
+
+
+def some(*lengths: str) -> frozenset[Queue]:
+    return frozenset(("standard", length) for length in lengths)
+
+
+AWAY: Final = [
+    *jobs(0, 10),
+    *jobs(10, 20, "realtime"),
+    *jobs(30, 5, "bulk"),
+    takes(4),
+    Pass(12_000),
+    takes(5, ALL - ONLINE | {("realtime", "short")}),
+    takes(4),
+]
+STALE_SET: Final = [
+    *jobs(0, 20),
+    *jobs(20, 9, tenant="bob", length="long"),
+    takes(1, some("short", "long")),
+    takes(4, some("short")),
+    Pass(11_000),
+    takes(3, some("short")),
+    *jobs(30, 5, tenant="cy"),
+    takes(5, some("short")),
+]
+PAUSED: Final = [
+    *jobs(0, 20),
+    *jobs(20, 9, tenant="bob", length="long"),
+    takes(5, paused=some("long")),
+    takes(5),
+    *jobs(30, 2, tenant="bob"),
+    takes(5, paused=some("long")),
+    *jobs(33, 1, tenant="bob"),
+    takes(3),
+]
+OPENED: Final = [
+    *jobs(0, 20),
+    *jobs(20, 9, tenant="bob", length="long"),
+    takes(5, paused=some("long")),
+    *jobs(30, 2, tenant="bob"),
+    takes(5, paused=some("long")),
+]
+BURST: Final = [
+    takes(8, worker="w1", load=Load(0, 8)),
+    takes(8, worker="w2", load=Load(0, 8)),
+    Pass(5),
+    *jobs(0, 8),
+    takes(8, worker="w1", load=Load(0, 8)),
+    Pass(3),
+    takes(4, worker="w1", load=Load(4, 8)),
+    Pass(10),
+    takes(4, worker="w1", load=Load(4, 8)),
+    Pass(20),
+    takes(4, worker="w1", load=Load(4, 8)),
+    takes(8, worker="w2", load=Load(0, 8)),
+    takes(4, worker="w1", load=Load(5, 8)),
+    Pass(1_200),
+    takes(4, worker="w1", load=Load(5, 8)),
+]
