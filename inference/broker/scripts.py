@@ -34,11 +34,6 @@ PARTS: Final = {
 }
 """What a script stands on, where that is not everything: each function is made anew at every call."""
 
-_NEST: Final = "\nreturn (function()\n"
-"""Each part is a function in the one before. Lua finds a variable of the same function that a new function uses by
-walking along all that are used so far; one of a function around it costs nothing. That halves a claim.
-"""
-
 Argument = str | bytes | int | float
 
 
@@ -55,7 +50,7 @@ def get(name: str) -> Script:
     """Read `lua/<name>.lua`."""
     names = (*PARTS.get(name, _TELLING), name)
     parts = [(FOLDER / f"{part}.lua").read_text(encoding="utf-8") for part in names]
-    text = FLAGS.get(name, "") + _NEST.join(parts) + "\nend)()" * (len(parts) - 1)
+    text = FLAGS.get(name, "") + "\n".join(parts)
     return Script(text, hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest())
 
 
