@@ -10,6 +10,11 @@ def set_defaults(apps, schema_editor):
     tiers.filter(name="bulk").update(max_share=0.9)
 
 
+def drop_rows_without_cap(apps, schema_editor):
+    """Before this migration a row was a cap: one without would stop the way back."""
+    apps.get_model("inference", "QueueLimit").objects.filter(max_jobs=None).delete()
+
+
 class Migration(migrations.Migration):
     dependencies = [
         ("inference", "0004_name_external_engines"),
@@ -134,5 +139,5 @@ class Migration(migrations.Migration):
                 help_text="May take the slots and KV tokens that each worker reserves (see the model).",
             ),
         ),
-        migrations.RunPython(set_defaults, migrations.RunPython.noop),
+        migrations.RunPython(set_defaults, drop_rows_without_cap),
     ]
