@@ -4,7 +4,7 @@ import fnmatch
 import logging
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
-from typing import NoReturn, TypeVar
+from typing import Final, NoReturn, TypeVar
 
 from django.db import transaction
 from django.utils import timezone
@@ -25,6 +25,9 @@ class Action(StrEnum):
     RESUME = "resume"
     """End of both."""
 
+
+HALT_FIELDS: Final = ("is_paused", "is_draining", "halted_at", "halted_by", "resumed_at")
+"""All that a halt writes: what an admin edits beside it meanwhile stays."""
 
 Haltable = TypeVar("Haltable", QueueLimit, WorkerLimit)
 
@@ -57,13 +60,15 @@ def worker_named(name: str) -> str:
 def halt_queues(action: Action, queues: Iterable[str], *, by: str) -> list[QueueLimit]:
     """Do it to each queue, in one transaction; returns their rows. `by` says who, for log and admin."""
     with transaction.atomic():
-        return [_halt(QueueLimit.objects.get_or_create(queue=queue)[0], action, by) for queue in queues]
+        locked = QueueLimit.objects.select_for_update()
+        return [_halt(locked.get_or_create(queue=queue)[0], action, by) for queue in _in_order(queues)]
 
 
 def halt_workers(action: Action, workers: Iterable[str], *, by: str) -> list[WorkerLimit]:
     """Do it to each worker, in one transaction; returns their rows."""
     with transaction.atomic():
-        return [_halt(WorkerLimit.objects.get_or_create(worker=worker)[0], action, by) for worker in workers]
+        locked = WorkerLimit.objects.select_for_update()
+        return [_halt(locked.get_or_create(worker=worker)[0], action, by) for worker in _in_order(workers)]
 
 
 def stamp(row: QueueLimit | WorkerLimit, *, was_halted: bool, by: str) -> None:
@@ -85,9 +90,14 @@ def _halt(row: Haltable, action: Action, by: str) -> Haltable:
             row.is_paused = row.is_draining = False
     if (row.is_paused, row.is_draining) != before:
         stamp(row, was_halted=was_halted, by=by)
-        row.save()
+        row.save(update_fields=HALT_FIELDS)
         logger.info("%s of %s by %s", action, row, by, extra={"action": f"halt_{action}"})
     return row
+
+
+def _in_order(names: Iterable[str]) -> list[str]:
+    """Return each name once, as all who lock several rows take them: so no two wait for each other."""
+    return sorted(set(names))
 
 
 def _match(what: str, pattern: str, names: Sequence[str]) -> list[str]:

@@ -219,9 +219,10 @@ class QueueLimitAdmin(WithHalts, WithBacklog, KeptName, admin.ModelAdmin):
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[QueueLimit]:
         """Return a row for each queue: the first look at one makes it, with no limits."""
-        known = [QueueLimit(queue=queue) for queue in snapshot.limits().queues()]
-        QueueLimit.objects.bulk_create(known, ignore_conflicts=True)
-        return super().get_queryset(request)
+        rows = super().get_queryset(request)
+        missing = set(snapshot.limits().queues()).difference(rows.values_list("queue", flat=True))
+        QueueLimit.objects.bulk_create([QueueLimit(queue=queue) for queue in missing], ignore_conflicts=True)
+        return rows
 
     def save_model(self, request: HttpRequest, obj: QueueLimit, form: Any, change: bool) -> None:  # noqa: FBT001
         """Save; a pause or a drain ticked in the form is one as any other."""
