@@ -55,9 +55,10 @@ class HaltingCommand(BaseCommand):
         """Look or act. Raises CommandError that says what there is, or which server is away."""
         with database.explained():
             try:
-                self._act(Action(options["action"]), options["pattern"]) if options["action"] else self._look(
-                    options
-                )
+                if options["action"]:
+                    self._act(Action(options["action"]), options["pattern"])
+                else:
+                    self._look(options)
             except broker.BrokerAway as error:
                 raise CommandError(f"Redis does not answer ({error}): REDIS_URL says which it is") from error
 

@@ -11,7 +11,7 @@ from rest_framework.views import APIView
 from inference import errors, halts
 from inference.api import serializers
 from inference.halts import Action
-from inference.models import ApiKey
+from inference.models import ApiKey, QueueLimit, WorkerLimit
 from inference.submission import Caller
 
 MEANS: Final[Mapping[Action, str]] = {
@@ -27,41 +27,38 @@ def operator(request: Request) -> str:
     if not caller.is_operator:
         message = "This key may not pause, resume or drain: an admin can make it an operator's."
         raise errors.Forbidden(message, code="operator_required")
-    return f"key {ApiKey.objects.values_list('name', flat=True).get(pk=caller.api_key_id)} of {caller.tenant}"
+    name = ApiKey.objects.filter(pk=caller.api_key_id).values_list("name", flat=True).first()
+    if name is None:  # deleted within the second that keys are cached for
+        raise errors.Unauthenticated("Incorrect API key.")
+    return f"key {name} of {caller.tenant}"
 
 
-def _queue_view(action: Action) -> Callable[..., Any]:
-    class QueueHalt(APIView):
+def _queue(action: Action, name: str, by: str) -> QueueLimit:
+    [row] = halts.halt_queues(action, [halts.queue_named(name)], by=by)
+    return row
+
+
+def _worker(action: Action, name: str, by: str) -> WorkerLimit:
+    [row] = halts.halt_workers(action, [halts.worker_named(name)], by=by)
+    return row
+
+
+def _view(
+    nouns: str, action: Action, halt: Callable[[Action, str, str], QueueLimit | WorkerLimit]
+) -> Callable[..., Any]:
+    class Halt(APIView):
         @extend_schema(
-            operation_id=f"queues_{action}",
+            operation_id=f"{nouns}_{action}",
             description=MEANS[action],
             request=None,
             responses=serializers.HaltSerializer,
         )
-        def post(self, request: Request, queue: str) -> Response:
-            by = operator(request)
-            [row] = halts.halt_queues(action, [halts.queue_named(queue)], by=by)
-            return Response(serializers.HaltSerializer(row).data)
+        def post(self, request: Request, name: str) -> Response:
+            return Response(serializers.HaltSerializer(halt(action, name, operator(request))).data)
 
-    return QueueHalt.as_view()
+    return Halt.as_view()
 
 
-def _worker_view(action: Action) -> Callable[..., Any]:
-    class WorkerHalt(APIView):
-        @extend_schema(
-            operation_id=f"workers_{action}",
-            description=MEANS[action],
-            request=None,
-            responses=serializers.HaltSerializer,
-        )
-        def post(self, request: Request, worker: str) -> Response:
-            by = operator(request)
-            [row] = halts.halt_workers(action, [halts.worker_named(worker)], by=by)
-            return Response(serializers.HaltSerializer(row).data)
-
-    return WorkerHalt.as_view()
-
-
-QUEUE_VIEWS: Final = {action: _queue_view(action) for action in Action}
-WORKER_VIEWS: Final = {action: _worker_view(action) for action in Action}
+QUEUE_VIEWS: Final = {action: _view("queues", action, _queue) for action in Action}
+WORKER_VIEWS: Final = {action: _view("workers", action, _worker) for action in Action}
 """By what they do; the last part of their address."""
