@@ -14,7 +14,7 @@ def decide(queue: Queue, place: Place) -> Waiting:
 
 def wait_seconds(queue: Queue, position: int, reason: Reason, *, estimate_seconds: float | None) -> float | None:
     """Return how long the job at `position` waits if `reason` holds the first; None where nobody can tell."""
-    if reason in UNKNOWN_START:
+    if reason in UNKNOWN_START or any(cap.jobs < 1 for cap in queue.caps):
         return None
     slots_until = max(0, position - (queue.free_slots if reason is Reason.NEXT else 0))
     each = estimate_seconds if queue.service_seconds is None else queue.service_seconds

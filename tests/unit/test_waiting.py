@@ -141,6 +141,12 @@ def test_without_a_measure_its_estimate_is_taken() -> None:
     assert decide(queue(FULL, service_seconds=None), place(estimate_seconds=7.0)).seconds == pytest.approx(1.0)
 
 
+def test_nobody_can_tell_when_a_cap_of_none_ends() -> None:
+    closed = queue(caps=(CapUse("queue", 0, 0),))
+    assert decide(closed, place()).reason is Reason.IN_FLIGHT_CAP
+    assert decide(closed, place()).seconds is None
+
+
 def test_a_cap_bounds_how_many_start_at_once() -> None:
     capped = queue(caps=(CapUse("queue", 2, 2),))
     assert decide(capped, place(own_ahead=1)).seconds == pytest.approx(2 * 4 / 2)
