@@ -22,11 +22,6 @@ class Splitter:
         *events, self._rest = (self._rest + piece).split(END)
         return [event + END for event in events if event]
 
-    @property
-    def is_complete(self) -> bool:
-        """Whether nothing is left of an event that was cut off."""
-        return not self._rest.strip()
-
 
 def is_done(event: bytes) -> bool:
     """Whether the event says that the stream is whole."""

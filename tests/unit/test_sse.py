@@ -39,13 +39,13 @@ def test_however_the_bytes_arrive_the_events_are_the_same(sizes: list[int]) -> N
         events += splitter.feed(whole[:size])
         whole = whole[size:]
     assert events == STREAM
-    assert splitter.is_complete
 
 
 def test_an_event_cut_off_is_no_event() -> None:
     splitter = sse.Splitter()
     assert splitter.feed(b"data: {") == []
-    assert not splitter.is_complete
+    assert splitter.feed(b"}\n") == []
+    assert splitter.feed(b"\n") == [b"data: {}\n\n"]
 
 
 def test_only_the_event_with_nothing_but_token_counts_is_usage_only() -> None:
