@@ -205,7 +205,7 @@ class ChildEngine:
 async def _gauges_or_none(client: EngineClient) -> EngineGauges | None:
     try:
         return await client.gauges()
-    except EngineGone:
+    except (EngineGone, ValueError):  # no answer, or none that can be read: it says nothing
         return None
 
 
