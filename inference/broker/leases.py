@@ -100,7 +100,7 @@ class LeaseVerbs(base.Verbs):
         it came back so. It is `due` that lets it into the order. Of a task that is not a job it is only counted.
 
         If this claim had begun to send output and `event`, its watchers see `interrupted`. A cancelled job
-        is dropped. What the claim charged stays charged.
+        is dropped. What the claim charged is given back.
         """
         return bool(self._call("release", *_raw([token]), int(event), *_backoff_arguments(backoff)))
 

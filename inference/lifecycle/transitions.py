@@ -44,7 +44,7 @@ class Terms:
     max_attempts: int
     """Of the job's tier."""
     ready_since: datetime | None
-    """Since when a worker of the job's model has been ready; None if none is: then no deadline passes."""
+    """Since when the clock of the queue's start deadlines runs; None: it stands (`inference.deadlines`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ def decide(row: Row, change: Change, terms: Terms) -> Step | None:
 
 
 def is_overdue(row: Row, *, now: datetime, ready_since: datetime | None) -> bool:
-    """Whether the start deadline has passed. Its clock runs only while a worker is ready: cold starts are free."""
+    """Whether the start deadline has passed, its clock running since `ready_since`; None: it stands."""
     if now < row.start_deadline_at or ready_since is None:
         return False
     return now >= max(row.queued_at, ready_since) + (row.start_deadline_at - row.queued_at)
