@@ -15,7 +15,7 @@ from tests.acceptance.fleet import WorkerProcess
 from tests.acceptance.stacks import Stack
 from tests.waiting import until
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = [pytest.mark.timeout(240), pytest.mark.once]
 
 SLOTS = 8
 SIM = "--decode-tps=10"

@@ -17,19 +17,12 @@ from tests.waiting import until
 pytestmark = [pytest.mark.timeout(240), pytest.mark.once]
 
 ENV: Final = {
+    "SLUICE_SIM_ARGS": "--decode-tps=15",
     "SLUICE_DRAIN_SECONDS": "2",
     "SLUICE_LEASE_SECONDS": "20",  # a worker reports every two seconds, and must not seem silent in between
 }
 NOTICED: Final = timedelta(seconds=2)
 """Workers follow the tables within a second; another for a machine that runs other tests."""
-
-
-@pytest.fixture
-def folder() -> Iterator[Path]:
-    """A folder that outlives a stack."""
-    with tempfile.TemporaryDirectory(prefix="stack-") as name:
-        yield Path(name)
-        databases.drop_of_stack(Path(name))
 
 
 class Restartable:
@@ -54,17 +47,35 @@ class Restartable:
         stacks.clean_up(self.process, self.mark)
 
 
+@pytest.fixture(scope="module")
+def started() -> Iterator[Restartable]:
+    """One stack for all tests here: starting one takes longer than most of them."""
+    with tempfile.TemporaryDirectory(prefix="stack-") as name:
+        found = Restartable(Path(name), ENV)
+        yield found
+        found.stop()
+        databases.drop_of_stack(Path(name))
+
+
 @pytest.fixture
-def restartable(folder: Path, request: pytest.FixtureRequest) -> Iterator[Restartable]:
-    """A running stack, whose engine says as many tokens a second as the test asks for."""
-    found = Restartable(folder, {**ENV, "SLUICE_SIM_ARGS": f"--decode-tps={request.param}"})
-    yield found
-    found.stop()
+def restartable(started: Restartable) -> Iterator[Restartable]:
+    """The stack, of which each test ends what it left, and what it halted."""
+    yield started
+    for act in ("queues", "workers"):
+        started.stack.manage(act, "resume", "*")
+    for job_id in fleet.unfinished(started.stack):
+        with started.stack.client() as client:
+            client.post(f"/api/v1/jobs/{job_id}/cancel/")
+    until(lambda: fleet.leases(started.stack) == 0, seconds=30, what="the engine is idle")
 
 
 def queue_row(stack: Stack, tier: str) -> dict[str, Any]:
     [row] = [row for row in fleet.queues(stack) if (row["tier"], row["length"]) == (tier, "short")]
     return row
+
+
+def leases(stack: Stack, tier: str) -> int:
+    return int(queue_row(stack, tier)["leases"])
 
 
 def reason(stack: Stack, job_id: str) -> str:
@@ -78,44 +89,47 @@ def starts(jobs: list[dict[str, Any]]) -> list[datetime]:
     ]
 
 
+def queued(stack: Stack, ids: list[str]) -> list[str]:
+    return [job["id"] for job in fleet.jobs(stack, ids) if job["status"] == "queued"]
+
+
 def pause(stack: Stack, queue: str, key: str) -> httpx.Response:
     with stack.client() as client:
         return client.post(f"/api/v1/queues/{queue}/pause/", headers={"Authorization": f"Bearer {key}"})
 
 
-@pytest.mark.parametrize("restartable", [20], indirect=True)
-def test_what_is_paused_stays_so_over_a_restart_of_everything(restartable: Restartable) -> None:
+def endless(stack: Stack, count: int, tier: str) -> list[str]:
+    """Submit jobs of which none ends while a test looks."""
+    return fleet.submit(stack, count, tiers=(tier,), max_tokens=1500, ignore_eos=True)
+
+
+def test_nothing_of_a_paused_queue_starts_and_others_are_not_halted(restartable: Restartable) -> None:
     stack = restartable.stack
     operator = stack.manage("create_key", "--tenant", "default", "--name", "ops", "--operator").strip()
     queue = queue_row(stack, "bulk")["queue"]
     ids = fleet.submit(stack, 200, tiers=("bulk",), max_tokens=50)
-    until(lambda: fleet.count(stack, "succeeded") > 1, what="some of the bulk ran")
+    until(lambda: leases(stack, "bulk") > 1, what="some of the bulk runs")
     assert pause(stack, queue, stack.api_key).status_code == 403
     paused_at = datetime.fromisoformat(pause(stack, queue, operator).json()["halted_at"])
-    until(lambda: queue_row(stack, "bulk")["leases"] == 0, seconds=30, what="what runs has ended")
+    until(lambda: leases(stack, "bulk") == 0, seconds=30, what="what runs has ended")
 
-    last = max(starts(fleet.jobs(stack, ids)))
-    waits = next(job["id"] for job in fleet.jobs(stack, ids) if job["status"] == "queued")
-    assert last < paused_at + NOTICED
-    assert (reason(stack, waits), queue_row(stack, "bulk")["waiting_reason"]) == ("paused", "paused")
+    assert max(starts(fleet.jobs(stack, ids))) < paused_at + NOTICED
+    assert (reason(stack, queued(stack, ids)[0]), queue_row(stack, "bulk")["waiting_reason"]) == (
+        "paused",
+        "paused",
+    )
     with stack.flower() as flower:
         shown = {row["queue"]: row for row in flower.get("/api/sluice/queues").json()["queues"]}
     assert shown[queue]["is_paused"] is True
-    fleet.wait_until_finished(stack, fleet.submit(stack, 3))  # others are not halted
-
-    stack = restartable.restart()
     fleet.wait_until_finished(stack, fleet.submit(stack, 3))
-    assert max(starts(fleet.jobs(stack, ids))) == last
-    assert (reason(stack, waits), queue_row(stack, "bulk")["leases"]) == ("paused", 0)
-    assert stack.manage("queues", "resume", queue) == f"resume {queue}\n"
-    assert {job["status"] for job in fleet.wait_until_finished(stack, ids)} == {"succeeded"}
 
 
-@pytest.mark.parametrize("restartable", [10], indirect=True)
-def test_a_halted_worker_claims_nothing_and_says_so_until_it_is_resumed(restartable: Restartable) -> None:
+def test_a_worker_that_drains_finishes_what_it_runs_and_says_when_it_may_be_stopped(
+    restartable: Restartable,
+) -> None:
     stack = restartable.stack
     running = fleet.submit(stack, 4, max_tokens=200, ignore_eos=True)
-    until(lambda: fleet.count(stack, "running") == 4, what="the jobs run")
+    until(lambda: leases(stack, "standard") == 4, what="the jobs run")
     [name] = stack.manage("workers", "drain", "worker*").removeprefix("drain ").split()
     short = name.partition("@")[0]
     until(lambda: fleet.registry(stack)[short]["state"] == "draining", what="the worker says that it drains")
@@ -126,28 +140,37 @@ def test_a_halted_worker_claims_nothing_and_says_so_until_it_is_resumed(restarta
     assert reason(stack, waits) == "worker_paused"
     until(lambda: "may be stopped" in fleet.registry(stack)[short]["state_detail"], what="it may be stopped")
 
+
+def test_what_is_halted_stays_so_over_a_restart_of_everything(restartable: Restartable) -> None:
+    stack = restartable.stack
+    queue = queue_row(stack, "bulk")["queue"]
+    stack.manage("queues", "pause", queue)
+    stack.manage("workers", "drain", "worker*")
+    [bulk], [waits] = fleet.submit(stack, 1, tiers=("bulk",)), fleet.submit(stack, 1)
+
     stack = restartable.restart()  # it is up though its worker is held
-    until(lambda: fleet.registry(stack)[short]["state"] == "draining", what="the worker drains again")
-    assert (reason(stack, waits), fleet.job(stack, waits)["attempts"]) == ("worker_paused", 0)
-    stack.manage("workers", "resume", short)
-    [done] = fleet.wait_until_finished(stack, [waits])
-    assert done["status"] == "succeeded"
+    until(lambda: [w["state"] for w in fleet.registry(stack).values()] == ["draining"], what="it drains again")
+    assert (reason(stack, bulk), reason(stack, waits)) == ("paused", "worker_paused")
+    stack.manage("workers", "resume", "worker*")
+    assert [job["status"] for job in fleet.wait_until_finished(stack, [waits])] == ["succeeded"]
+    assert (reason(stack, bulk), fleet.job(stack, bulk)["attempts"]) == ("paused", 0)
+    assert stack.manage("queues", "resume", queue) == f"resume {queue}\n"
+    assert [job["status"] for job in fleet.wait_until_finished(stack, [bulk])] == ["succeeded"]
 
 
-def test_each_reason_to_wait_is_the_true_one() -> None:
-    with stacks.running(env={**ENV, "SLUICE_SIM_ARGS": "--decode-tps=1"}) as stack:
-        standard = fleet.submit(stack, 35, max_tokens=400, ignore_eos=True)  # so that none ends meanwhile
-        until(lambda: queue_row(stack, "standard")["leases"] == 31, what="the engine is full but for its reserve")
-        waits = [job["id"] for job in fleet.jobs(stack, standard) if job["status"] == "queued"]
-        until(lambda: reason(stack, waits[0]) == "reserved_slots", what="what is free is reserved")
-        told = [fleet.job(stack, job_id)["waiting"] for job_id in waits]
-        assert sorted(waiting["position"] for waiting in told) == list(range(1, len(waits) + 1))
-        assert all(waiting["expected_start"] for waiting in told)
+def test_each_reason_to_wait_is_the_true_one(restartable: Restartable) -> None:
+    stack = restartable.stack
+    standard = endless(stack, 35, "standard")
+    until(lambda: leases(stack, "standard") == 31, what="the engine is full but for its reserve")
+    waits = queued(stack, standard)
+    until(lambda: reason(stack, waits[0]) == "reserved_slots", what="what is free is reserved")
+    told = [fleet.job(stack, job_id)["waiting"] for job_id in waits]
+    assert sorted(waiting["position"] for waiting in told) == list(range(1, len(waits) + 1))
+    assert all(waiting["expected_start"] for waiting in told)
 
-        urgent = fleet.submit(stack, 3, tiers=("realtime",), max_tokens=400, ignore_eos=True)
-        until(lambda: queue_row(stack, "realtime")["leases"] == 1, what="the reserve is taken")
-        until(lambda: fleet.count(stack, "running") == 32, what="the engine is full")
-        behind = next(job["id"] for job in fleet.jobs(stack, urgent) if job["status"] == "queued")
-        assert reason(stack, behind) == "no_free_slot"
-        assert reason(stack, waits[0]) == "fair_share"
-        assert "no_free_slot" in stack.manage("queues")
+    urgent = endless(stack, 3, "realtime")
+    until(lambda: leases(stack, "standard") + leases(stack, "realtime") == 32, what="the engine is full")
+    [behind, *_] = queued(stack, urgent)
+    assert reason(stack, behind) == "no_free_slot"
+    assert reason(stack, waits[0]) == "fair_share"
+    assert "no_free_slot" in stack.manage("queues")
