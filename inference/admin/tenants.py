@@ -1,7 +1,7 @@
 """Tenants and their API keys."""
 
 import functools
-from typing import Any
+from typing import Any, Final
 
 from django.contrib import admin, messages
 from django.db import transaction
@@ -12,8 +12,12 @@ from rest_framework_api_key.admin import APIKeyModelAdmin
 from rest_framework_api_key.models import APIKey
 
 from inference import publication
+from inference.admin.limits import QueueLimitAdmin
 from inference.admin.readonly import KeptName
+from inference.admin.workers import HaltsWorkers
 from inference.models import ApiKey, Tenant
+
+HALT_PERMISSIONS: Final = (QueueLimitAdmin.halt_permission, HaltsWorkers.halt_permission)
 
 admin.site.unregister(APIKey)  # the library's own table: keys here have a tenant
 
@@ -52,8 +56,8 @@ class TenantAdmin(KeptName, admin.ModelAdmin):
 class ApiKeyAdmin(APIKeyModelAdmin):
     """Keys; a new one is shown once, in the message after saving."""
 
-    list_display = ("prefix", "name", "tenant", "may_use", "created", "expiry_date", "revoked")  # type: ignore[assignment]  # a tuple of six there
-    list_filter = ("revoked", "tenant", "created")  # type: ignore[assignment]
+    list_display = ("prefix", "name", "tenant", "may_use", "is_operator", "created", "expiry_date", "revoked")  # type: ignore[assignment]  # a tuple of six there
+    list_filter = ("revoked", "is_operator", "tenant", "created")  # type: ignore[assignment]
     filter_horizontal = ("tiers",)
     actions = ("revoke",)
     fieldsets = (
@@ -62,7 +66,7 @@ class ApiKeyAdmin(APIKeyModelAdmin):
             {
                 "description": "The key is shown once, after saving. Only its hash is kept: one that is lost is "
                 "revoked, and another one made.",
-                "fields": ("prefix", "name", "tenant", "tiers"),
+                "fields": ("prefix", "name", "tenant", "tiers", "is_operator"),
             },
         ),
         ("End", {"fields": ("expiry_date", "revoked")}),
@@ -71,6 +75,11 @@ class ApiKeyAdmin(APIKeyModelAdmin):
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         """Return keys with their tiers."""
         return super().get_queryset(request).prefetch_related("tiers")
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
+        """Fix what ended, and `is_operator` for users who may not halt: no key may do more than who made it."""
+        others = (*super().get_readonly_fields(request, obj),)
+        return others if request.user.has_perms(HALT_PERMISSIONS) else (*others, "is_operator")
 
     def save_model(self, request: HttpRequest, obj: Any, form: Any = None, change: bool = False) -> None:  # noqa: ARG002, FBT001, FBT002 - Django's
         """Save; a new key is told now or never."""
@@ -87,7 +96,7 @@ class ApiKeyAdmin(APIKeyModelAdmin):
         """Return the tiers that the key may use."""
         return ", ".join(tier.name for tier in key.tiers.all()) or "all"
 
-    @admin.action(description="Revoke, for ever")
+    @admin.action(description="Revoke, for ever", permissions=["change"])
     def revoke(self, request: HttpRequest, queryset: QuerySet[ApiKey]) -> None:
         """End the chosen keys."""
         count = queryset.filter(revoked=False).update(revoked=True)

@@ -10,7 +10,7 @@ from django.urls import reverse
 
 from inference import fleet, halts, snapshot
 from inference.broker import Broker
-from inference.models import QueueLimit, Worker, WorkerLimit
+from inference.models import ApiKey, QueueLimit, Worker, WorkerLimit
 from tests import factories
 
 QUEUE = f"{factories.MODEL}.bulk.long"
@@ -94,3 +94,28 @@ def test_one_who_may_only_look_cannot_pause(page: Client) -> None:
     act(page, "worker", "pause", "worker-1")
     assert not QueueLimit.objects.filter(is_paused=True).exists()
     assert not WorkerLimit.objects.exists()
+
+
+def test_only_one_who_may_halt_makes_an_operators_key(page: Client) -> None:
+    data = {"name": "ops", "tenant": "default", "is_operator": "on"}
+    add = reverse("admin:inference_apikey_add")
+    page.post(add, data)
+    clerk = User.objects.create_user("clerk", is_staff=True)
+    clerk.user_permissions.add(*Permission.objects.filter(codename__in=["add_apikey", "change_apikey"]))
+    page.force_login(clerk)
+    page.post(add, data)
+    assert [*ApiKey.objects.order_by("created").values_list("is_operator", flat=True)] == [True, False]
+    page.post(reverse("admin:inference_apikey_change", args=[ApiKey.objects.latest("created").pk]), data)
+    assert ApiKey.objects.filter(is_operator=True).count() == 1
+
+
+def test_one_who_may_only_look_at_keys_revokes_none(page: Client) -> None:
+    row, _ = ApiKey.objects.create_key(name="ci", tenant_id="default")
+    viewer = User.objects.create_user("viewer", is_staff=True)
+    viewer.user_permissions.add(
+        Permission.objects.get(codename="view_apikey", content_type__app_label="inference")
+    )
+    page.force_login(viewer)
+    act(page, "apikey", "revoke", str(row.pk))
+    row.refresh_from_db()
+    assert not row.revoked
