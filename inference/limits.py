@@ -32,7 +32,7 @@ class TierLimits:
     uses_reserve: bool = False
     """May take what each worker reserves."""
     max_share: float = 1.0
-    """Of a worker's room while tiers with a share of 1 have work, or had some lately."""
+    """Of a worker's room while tiers with a share of 1 have work, or had some lately (fails closed: the rest waits)."""
     max_in_flight: int | None = None
     """Most running jobs per model over all workers (fails closed: they wait); None is unbounded."""
     gather_jobs: int = 0
@@ -82,7 +82,7 @@ class ModelLimits:
     max_in_flight: int | None = None
     """Most running jobs over all workers (fails closed: they wait); None is unbounded."""
     reserve_share: float = 0.05
-    """Of a worker's slots and KV tokens, for tiers that use the reserve."""
+    """Of a worker's slots and KV tokens, for tiers that use the reserve (fails closed: others wait)."""
     stall_seconds: float = 60.0
     """An engine of ours that makes no progress for so long at what it has to do is killed and started again."""
     estimates_tokens: bool = False
