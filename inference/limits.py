@@ -32,7 +32,7 @@ class TierLimits:
     uses_reserve: bool = False
     """May take what each worker reserves."""
     max_share: float = 1.0
-    """Of a worker's room while tiers with a share of 1 have work, or had some lately (fails closed: the rest waits)."""
+    """Of a worker's room while tiers with a share of 1 have work, or had lately (fails closed: jobs wait)."""
     max_in_flight: int | None = None
     """Most running jobs per model over all workers (fails closed: they wait); None is unbounded."""
     gather_jobs: int = 0
