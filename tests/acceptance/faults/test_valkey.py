@@ -17,7 +17,9 @@ from tests.waiting import until
 
 pytestmark = pytest.mark.timeout(120)
 
-PLAIN, STREAMED, SLOTS = 72, 6, 64
+PLAIN, STREAMED = 72, 6
+SLOTS = 2 * 31
+"""Of two engines, without the one that each reserves for realtime: it may be free."""
 RESTART_SECONDS = 40.0
 
 
@@ -59,7 +61,7 @@ def load(stack: Stack) -> Load:
     chats = [Chat(stack, max_tokens=40) for _ in range(2)]
     for client in (*followers, *chats):
         client.start()
-    until(lambda: fleet.count(stack, "running") == SLOTS, seconds=40, what="both engines are full")
+    until(lambda: fleet.count(stack, "running") >= SLOTS, seconds=40, what="both engines are full")
     until(lambda: all(chat.chunks for chat in chats), seconds=40, what="the calls stream")
     return [*streamed, *plain, *(chat.job_id for chat in chats)], followers, chats
 
