@@ -16,6 +16,8 @@ SQLITE: Final = "sqlite"
 POSTGRESQL: Final = "postgresql"
 URL: Final = "DATABASE_URL"
 """Inherited by all processes that tests start, unless they are given a database of their own."""
+WITHOUT: Final = ("tests/unit/", "tests/integration/test_broker_")
+"""Where tests have no database near, unless they ask for one: they are `once` without saying so."""
 OTHER_RUN: Final = {SQLITE: POSTGRESQL, POSTGRESQL: "once"}
 """By run, the mark of the tests that are the other run's."""
 
@@ -56,10 +58,19 @@ def pytest_sessionstart() -> None:
 @pytest.hookimpl(trylast=True)  # after -k and the like: what nobody asked for is not left out by us
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out what only the other run can show, or shows as well."""
+    for item in items:
+        if _needs_none(item):
+            item.add_marker("once")
     others = [item for item in items if item.get_closest_marker(OTHER_RUN[config.option.database])]
     config.hook.pytest_deselected(items=others)
     _left_out.extend(others)
     items[:] = [item for item in items if item not in others]
+
+
+def _needs_none(item: pytest.Item) -> bool:
+    asks = {"django_db_setup", "postgresql_server"}.intersection(getattr(item, "fixturenames", ()))
+    is_marked = any(item.get_closest_marker(mark) for mark in ("django_db", POSTGRESQL))
+    return item.nodeid.startswith(WITHOUT) and not asks and not is_marked
 
 
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
