@@ -27,7 +27,7 @@ class EngineTerms:
 
     def credit(self) -> Credit:
         """Return what the engine has room for."""
-        return self._pool.host.credit()
+        return self._pool.host.room.credit()
 
     def offer(self) -> Offer:
         """Return it with all that bounds a claim."""

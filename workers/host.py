@@ -19,7 +19,6 @@ import uvloop
 from inference import broker
 from inference.broker.types import Claimed, Token
 from inference.group_commit import GroupCommit
-from inference.guards import Credit
 from inference.limits import Limits
 from inference.states import WorkerState
 from workers import engines, gate
@@ -116,10 +115,6 @@ class EngineHost:
     def abort_job(self, job_id: UUID, why: Abort) -> None:
         """End every claim of a job that still runs."""
         self._loop.call_soon_threadsafe(self._abort_job, job_id, why)
-
-    def credit(self) -> Credit:
-        """Return what may be claimed now."""
-        return self.room.credit()
 
     # State
 

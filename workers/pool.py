@@ -123,7 +123,7 @@ class EnginePool(base.BasePool):  # type: ignore[misc]
     on_terminate = on_stop
 
     def _get_info(self) -> dict[str, Any]:
-        vitals, credit = self.host.vitals, self.host.credit()
+        vitals, credit = self.host.vitals, self.host.room.credit()
         return {
             **super()._get_info(),
             "engine": str(self.config.engine.kind),

@@ -128,7 +128,7 @@ class Hosted:
 
     def open(self) -> None:
         self.host.start()
-        until(lambda: self.host.credit().sequences)
+        until(lambda: self.host.room.credit().sequences)
 
     def submit(self, **overrides: Any) -> Claimed:
         """Queue a job, claim it and run it."""

@@ -91,7 +91,7 @@ def test_a_job_whose_engine_is_gone_goes_back_at_no_cost_of_an_attempt(hosted: H
     job = row(claimed)
     assert (job.status, job.attempts, job.engine_crashes) == (JobStatus.QUEUED, 0, 1)
     assert (hosted.leases, hosted.waiting) == (0, 1)
-    until(lambda: hosted.host.credit().sequences)  # the engine answered after all: the gate is open again
+    until(lambda: hosted.host.room.credit().sequences)  # the engine answered after all: the gate is open again
 
 
 def test_a_job_that_an_engine_elsewhere_never_saw_is_not_counted_as_there_when_it_went(hosted: Hosted) -> None:
@@ -100,7 +100,7 @@ def test_a_job_that_an_engine_elsewhere_never_saw_is_not_counted_as_there_when_i
     assert hosted.end() == Interrupted(ReleaseReason.ENGINE_UNREACHABLE)
     job = row(claimed)
     assert (job.status, job.attempts, job.engine_crashes) == (JobStatus.QUEUED, 0, 0)
-    until(lambda: hosted.host.credit().sequences)
+    until(lambda: hosted.host.room.credit().sequences)
 
 
 def suspect_of_two_crashes(hosted: Hosted) -> Claimed:
@@ -122,13 +122,13 @@ def test_a_job_that_saw_two_crashes_runs_alone_and_nothing_is_claimed_meanwhile(
     ordinary = hosted.submit()
     until(lambda: hosted.engine.running)
     suspect = hosted.run(suspect_of_two_crashes(hosted))
-    until(lambda: hosted.host.credit().sequences == 0)
+    until(lambda: hosted.host.room.credit().sequences == 0)
     assert len(hosted.engine.calls) == 1
     hosted.host.abort(ordinary.token, Abort.DRAIN)
     until(lambda: len(hosted.engine.calls) == 2)
-    assert hosted.host.credit().sequences == 0
+    assert hosted.host.room.credit().sequences == 0
     hosted.host.abort(suspect.token, Abort.DRAIN)
-    until(lambda: hosted.host.credit().sequences)
+    until(lambda: hosted.host.room.credit().sequences)
 
 
 def test_a_cancel_leaves_the_engine_and_the_row_as_cancelled(hosted: Hosted) -> None:

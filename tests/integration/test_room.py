@@ -52,14 +52,14 @@ def test_a_parked_job_reaches_the_engine_once_it_fits(hosted: Hosted) -> None:
     first = busy(hosted)
     parked = park(hosted)
     until(lambda: hosted.host.vitals.in_flight == 2)
-    offered = hosted.host.credit()
+    offered = hosted.host.room.credit()
     assert offered.reserve.sequences == offered.sequences, "nothing for tiers without the reserve"
     assert row(parked).status == JobStatus.QUEUED
     leave(hosted, first)
     hosted.end(count=2)
     assert len(hosted.engine.calls) == 2
     assert (row(parked).status, row(parked).attempts) == (JobStatus.SUCCEEDED, 1)
-    assert hosted.host.credit().may_park is False
+    assert hosted.host.room.credit().may_park is False
     until(lambda: hosted.host.vitals.in_flight == 0)
 
 
@@ -67,7 +67,7 @@ def test_beside_a_parked_job_the_reserve_serves_what_fits_at_its_side(hosted: Ho
     first = busy(hosted)
     park(hosted, prompt_tokens=1_900)
     until(lambda: hosted.host.vitals.in_flight == 2)
-    offered, margin = hosted.host.credit(), hosted.host.room.capacity.margin_tokens
+    offered, margin = hosted.host.room.credit(), hosted.host.room.capacity.margin_tokens
     assert offered.reserve == Room(offered.sequences, offered.kv_tokens)
     assert offered.kv_tokens == KV_TOKENS - 2_000 - margin
     assert not offered.may_park
@@ -134,9 +134,9 @@ def test_a_parked_job_that_never_fits_is_failed_at_once(hosted: Hosted) -> None:
 def test_a_halted_worker_claims_nothing_until_it_is_resumed(hosted: Hosted) -> None:
     free = hosted.limits
     hosted.limits = replace(free, worker_limits={"worker-1@test": WorkerLimits(is_paused=True)})
-    assert hosted.host.credit().sequences == 0
+    assert hosted.host.room.credit().sequences == 0
     hosted.limits = free
-    assert hosted.host.credit().sequences > 0
+    assert hosted.host.room.credit().sequences > 0
 
 
 def test_a_claim_that_was_under_way_when_the_worker_was_halted_goes_back(hosted: Hosted) -> None:
@@ -151,7 +151,7 @@ def test_a_claim_that_was_under_way_when_the_worker_was_halted_goes_back(hosted:
 def test_margin_and_reserve_are_the_models_as_they_are_now(hosted: Hosted) -> None:
     first = busy(hosted)
     hosted.limits = with_model(hosted.limits, kv_margin_tokens=333, reserve_share=0.5)
-    offered = hosted.host.credit()
+    offered = hosted.host.room.credit()
     assert offered.margin_tokens == 333
     assert offered.reserve == Room(16, KV_TOKENS // 2)
     leave(hosted, first)
@@ -186,6 +186,6 @@ def test_preemptions_raise_the_margin(hosted: Hosted, monkeypatch: pytest.Monkey
     before = hosted.host.room.capacity.margin_tokens
     monkeypatch.setattr(hosted.engine, "gauges", gauges)
     first = busy(hosted)
-    until(lambda: hosted.host.credit().margin_tokens > before)
+    until(lambda: hosted.host.room.credit().margin_tokens > before)
     leave(hosted, first)
     hosted.end()

@@ -5,11 +5,10 @@ from collections.abc import Iterator
 import pytest
 
 from tests.acceptance import fleet, stacks
+from tests.acceptance.faults.places import SLOW
 from tests.acceptance.stacks import Stack
 from tests.waiting import until
 
-SLOW = {"SLUICE_SIM_ARGS": "--decode-tps=20"}
-"""A job of 40 tokens takes 2 s, as long as a lease."""
 MEND_SECONDS = 60.0
 
 
