@@ -87,9 +87,9 @@ def _tier_arguments(served: _Served, request: Request) -> list[scripts.Argument]
     arguments: list[scripts.Argument] = []
     for tier in sorted(terms, key=lambda name: (-terms[name].weight, name)):
         lengths = ",".join(length for length, _ in served.tiers[tier])
-        arguments += [tier, *_terms_arguments(terms[tier]), lengths]
-        for _, queue in served.tiers[tier]:
-            arguments += [queue, int(queue in request.paused)]
+        paused = ",".join(length for length, queue in served.tiers[tier] if queue in request.paused)
+        stem = str(routing.QueueName(served.model, tier, ""))
+        arguments += [tier, lengths, paused, stem, *_terms_arguments(terms[tier])]
     return arguments
 
 

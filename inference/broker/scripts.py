@@ -21,8 +21,9 @@ FLAGS: Final = {"renew": "#!lua flags=allow-oom\n"}
 """A renewal takes no memory. Refused while the memory is full, it would end all that runs."""
 
 _BASE: Final = ("common", "clock")
-_ENTRIES: Final = (*_BASE, "order", "waiting")
-_TELLING: Final = (*_ENTRIES, "audience")
+_ORDER: Final = (*_BASE, "entry", "order")
+_ENTRIES: Final = (*_ORDER, "entering", "leases", "waiting")
+_TELLING: Final = (*_ENTRIES, "correcting", "audience")
 
 PARTS: Final = {
     **dict.fromkeys(
@@ -30,9 +31,15 @@ PARTS: Final = {
     ),
     **dict.fromkeys(("publish", "publish_task", "restore", "renew", "discard", "due", "explain"), _ENTRIES),
     "set_weight": _ENTRIES,
-    "claim": (*_ENTRIES, "asked", "levelling", "guards"),
+    "claim": (*_ORDER, "asked", "levelling", "guards"),
 }
 """What a script stands on, where that is not everything: each function is made anew at every call."""
+
+_NEST: Final = "\nreturn (function()\n"
+"""Each part is a function in the one before. A new function finds a variable of the function that it is made in by
+walking along all of them that are used so far, one of a function further out by its place: counted in instructions
+(the clock of a busy machine hides it), that is a tenth of a claim.
+"""
 
 Argument = str | bytes | int | float
 
@@ -50,7 +57,7 @@ def get(name: str) -> Script:
     """Read `lua/<name>.lua`."""
     names = (*PARTS.get(name, _TELLING), name)
     parts = [(FOLDER / f"{part}.lua").read_text(encoding="utf-8") for part in names]
-    text = FLAGS.get(name, "") + "\n".join(parts)
+    text = FLAGS.get(name, "") + _NEST.join(parts) + "\nend)()" * (len(parts) - 1)
     return Script(text, hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest())
 
 

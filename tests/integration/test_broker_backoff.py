@@ -58,6 +58,14 @@ def test_it_is_backlog_and_no_claim_takes_it(broker: Broker) -> None:
     assert not broker.publish([make_entry(job_id=token.job_id)])[0], "it is queued already"
 
 
+def test_one_whose_entry_is_lost_is_not_counted_once_its_time_has_come(broker: Broker) -> None:
+    token = back(broker, SHORT)
+    broker.client.delete(f"{broker.prefix}e:".encode() + token.job_id.bytes)
+
+    until(lambda: look(broker) or broker.client.exists(f"{broker.prefix}d:{QUEUE}") == 0)
+    assert (broker.stats([QUEUE])[0].jobs, broker.stats([QUEUE])[0].tokens) == (0, 0)
+
+
 def test_once_its_time_has_come_it_is_claimed_at_its_first_arrival(broker: Broker) -> None:
     token = back(broker, SHORT, arrival_ms=1000)
     broker.publish([make_entry(arrival_ms=2000)])

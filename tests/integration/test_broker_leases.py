@@ -275,6 +275,7 @@ def test_an_entry_that_is_lost_while_it_waits_holds_up_no_other_and_can_be_publi
 
     broker.publish([make_entry(arrival_ms=3)])
     assert [claimed.token.job_id for claimed in claim(broker, limit=1)] == [other.job_id]
+    assert broker.stats([QUEUE])[0].jobs == 1, "what is lost is not counted"
     assert broker.publish([lost]) == [True]
     assert lost.job_id in {claimed.token.job_id for claimed in claim(broker)}
 

@@ -2,28 +2,59 @@
 --                    mailbox, streamed, body, watched, parked}...}
 -- The order is that of inference/scheduling.py and inference/turns.py.
 local AWAY_MS, NEVER_MS = 10000, 2 ^ 40
+local POLLS_MS = '2000'    -- two polls of an idle worker
 local out, is_parked = { now, '' }, false
+local moved = {}    -- by queue: what is taken of it, not yet moved from waiting to leased
 
+local function note_moved(queue, id, tokens)
+  local move = moved[queue]
+  if not move then
+    move = { ids = {}, ends = {}, tokens = 0 }
+    moved[queue] = move
+  end
+  local n = #move.ids
+  move.ids[n + 1], move.ends[2 * n + 1], move.ends[2 * n + 2] = id, until_ms, id
+  move.tokens = move.tokens + tokens
+end
+
+-- All that is taken of a queue at once: a command costs more than one member of it.
+local function move_taken()
+  for queue, move in pairs(moved) do
+    call('ZREM', P .. 'a:' .. queue, unpack(move.ids))
+    call('ZADD', P .. 'l:' .. queue, unpack(move.ends))
+    if move.tokens > 0 then count_tokens(queue, -move.tokens) end
+  end
+  moved = {}
+end
+
+-- Further fields and values of the entry may follow.
 local function take(id, entry, body, ...)
   local claim = string.sub(claim_ids, taken * 16 + 1, taken * 16 + 16)
   taken = taken + 1
-  lease(id, entry.queue, claim, worker, until_ms, ...)
+  call('HSET', P .. 'e:' .. id, 'c', claim, 'w', worker, ...)
+  note_moved(entry.queue, id, tokens_of(entry))
   if entry.unfit then call('HDEL', P .. 'e:' .. id, 'u') end
-  out[#out + 1] = { id, claim, entry.queue, entry.tenant, entry.prompt, entry.expected, entry.estimate, entry.arrival,
-    entry.mailbox, entry.streamed, body, call('EXISTS', P .. 'w:' .. id), is_parked and 1 or 0 }
+  out[taken + 2] = { id, claim, entry.queue, entry.tenant, entry.prompt, entry.expected, entry.estimate, entry.arrival,
+    entry.mailbox, entry.streamed, body, 0, is_parked and 1 or 0 }
+end
+
+-- Say which of the jobs taken are watched. Mostly none is, and one command tells.
+local function look_for_watchers()
+  local keys = {}
+  for i = 1, taken do keys[i] = P .. 'w:' .. out[i + 2][1] end
+  if call('EXISTS', unpack(keys)) == 0 then return end
+  for i = 1, taken do out[i + 2][12] = call('EXISTS', keys[i]) end
 end
 
 local function take_plain(queue)
   while taken < most do
-    local id = call('ZRANGE', P .. 'a:' .. queue, 0, 0)[1]
-    if not id then return end
-    local entry = read(id)
-    if entry then
-      dequeue(id, entry)
-      take(id, entry, call('HGET', P .. 'e:' .. id, 'b'))
-    else
-      call('ZREM', P .. 'a:' .. queue, id)
+    local ids = call('ZRANGE', P .. 'a:' .. queue, 0, most - taken - 1)
+    if #ids == 0 then return end
+    for _, id in ipairs(ids) do
+      local entry = read(id)
+      if entry then take(id, entry, call('HGET', P .. 'e:' .. id, 'b')) else drop_lost(id, queue) end
     end
+    move_taken()
   end
 end
 
@@ -105,6 +136,13 @@ local function charge(t, entry)
   return string.format('%.17g ', weight) .. t.weight_text
 end
 
+-- Fields and values of an entry that a cap counts; what it frees at its end, others wait for.
+local function is_counted(queue)
+  for _, cap in ipairs(caps) do
+    if cap.queues[queue] then return 'k', '1' end
+  end
+end
+
 local function count_in(allowance, queue)
   if not allowance.queues[queue] then return false end
   allowance.left = allowance.left - 1
@@ -119,13 +157,11 @@ local function count(queue)
 end
 
 local function take_job(t, id, entry, need, length)
-  known[entry.queue] = known[entry.queue] or { model = model, tier = t.tier, length = length, group = t.group }
   kv = kv - need
   if t.share_sequences then t.share_sequences, t.share_kv = t.share_sequences - 1, t.share_kv - need end
-  local charged = charge(t, entry)
-  dequeue(id, entry)
-  take(id, entry, '', 'g', charged)
-  refresh(t, entry.tenant)
+  leave_order(id, t.group, length, entry.tenant)
+  take(id, entry, '', 'g', charge(t, entry), is_counted(entry.queue))
+  refresh(t.group, entry.tenant)
   t.is_stale = true
   if not count(entry.queue) then return end
   for _, other in ipairs(tiers) do other.is_stale = narrow(other) or other.is_stale end
@@ -174,16 +210,33 @@ local function take_jobs()
   return has_work
 end
 
+-- Whose lease ends next rings for what a cap held back from this claim.
+local function tell_of_capped()
+  local key = P .. 'capped:' .. model
+  for _, t in ipairs(tiers) do
+    for _, length in ipairs(t.held) do
+      local queue = queue_of(t, length)
+      if not includes(t.paused, length) and call('ZCARD', P .. 'a:' .. queue) > 0 then
+        call('SADD', key, queue)
+        call('PEXPIRE', key, POLLS_MS)
+      end
+    end
+  end
+end
+
 for _, queue in ipairs(plain) do take_plain(queue) end
 for _, t in ipairs(tiers) do narrow(t) end
 if tier_count > 0 then forget_sets() end
 local has_work = tier_count > 0 and most > 0 and take_jobs()
+move_taken()
+if taken > 0 then look_for_watchers() end
 if tier_count > 0 and most > 0 then tell_others(taken, is_parked) end
+if cap_count > 0 and most > 0 then tell_of_capped() end
 if most > 0 and taken == 0 and not has_work then
   -- Nothing is there to ring for.
   for _, queue in ipairs(plain) do call('DEL', P .. 'bell:' .. queue) end
   for _, t in ipairs(tiers) do
-    for _, queue in pairs(t.queues) do call('DEL', P .. 'bell:' .. queue) end
+    for _, length in ipairs(t.lengths) do call('DEL', P .. 'bell:' .. queue_of(t, length)) end
   end
 end
 out[2] = again_ms or ''

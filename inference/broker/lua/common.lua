@@ -5,7 +5,8 @@
 --                         m mailbox, s streamed, b body; if leased c claim, w worker, o has sent output,
 --                         n calls that said something, where counted, z cancelled; f returns after a failure,
 --                         d is kept from its order (see d:QUEUE); u since when it fits no asking worker, ms;
---                         if leased g the weights that its claim charged by: tenant's, tier's if it was charged
+--                         if leased g the weights that its claim charged by: tenant's, tier's if it was charged,
+--                         k whether a cap counts it
 --   a:QUEUE         zset  waiting id -> arrival ms               l:QUEUE  zset  leased id -> end of the lease ms
 --   r:QUEUE         zset  reserved id -> end of the reservation  tokens   hash  queue -> prompt + expected waiting
 --   d:QUEUE         zset  waiting id that may not be claimed yet -> from when on, ms; in a: too, and in no order
@@ -21,6 +22,7 @@
 --                         claim that took something, whether it left all to others, TIER:LENGTH... it serves
 --   sets:MODEL      hash  TIER:SET -> last claim, ms. A SET is the lengths that some workers serve together, and has
 --   i:GROUP:SET     zset  tenant -> pass + estimate at its head / weight       f:GROUP:SET  zset  tenant -> pass
+--   capped:MODEL    set  queues with work that a claim left since a cap was reached; for two polls
 --   bell:QUEUE      list  wakes waiting workers                  lock:NAME  string  a periodic task's lease
 --   s:ID            stream  a job's events                       w:ID  set  mailboxes that watch a job
 --   output:OWNER:MODEL:LENGTH, speed:MODEL  string  what finished calls taught (rates.py); kept for a week
@@ -44,19 +46,29 @@ local function before(one, other)
   return #one < #other
 end
 
+local groups = {}
+
+-- A tier of a model, and what this call has read of it: its tenants, its sets.
+local function group_of(model, tier)
+  local name = model .. ':' .. tier
+  groups[name] = groups[name] or { name = name, model = model, tier = tier, tenants = {}, sets = nil }
+  return groups[name]
+end
+
 local known = {}
 
 local function register(queue, model, tier, length)
   if call('HSETNX', P .. 'queues', queue, model .. '\n' .. tier .. '\n' .. length) == 1 then known[queue] = nil end
 end
 
--- Where a job queue belongs; false for a plain queue.
+-- Where a job queue belongs: group and length; false for a plain queue.
 local function place(queue)
   if known[queue] == nil then
     local model, tier, length = string.match(call('HGET', P .. 'queues', queue) or '', '^(.-)\n(.-)\n(.*)$')
-    known[queue] = model and { model = model, tier = tier, length = length, group = model .. ':' .. tier } or false
+    known[queue] = model and { group = group_of(model, tier), length = length } or false
   end
-  return known[queue]
+  if not known[queue] then return false end
+  return known[queue].group, known[queue].length
 end
 
 local function includes(list, wanted)

@@ -35,7 +35,7 @@ local function line_up_delayed(queue)
     call('ZREM', P .. 'd:' .. queue, id)
     call('HDEL', P .. 'e:' .. id, 'd')
     local entry = read(id)
-    if entry then line_up(id, entry) end
+    if entry then line_up(id, entry) else drop_lost(id, queue) end
   end
   if #ids > 0 then ring(queue, #ids) end
 end

@@ -6,24 +6,24 @@ local SKIPPED = 20    -- so many of the oldest are looked at for one that may be
 local now = now_ms()
 
 -- The lengths that compete with this one, and the fewest tenants that some worker serves before this one.
-local function rivals(q, tenant)
-  local lengths, first = { [q.length] = true }, nil
-  for set, members in pairs(sets_of(q)) do
-    if includes(members, q.length) then
-      for _, length in ipairs(members) do lengths[length] = true end
-      local rank = call('ZRANK', P .. 'i:' .. q.group .. ':' .. set, tenant)
+local function rivals(group, own_length, tenant)
+  local lengths, first = { [own_length] = true }, nil
+  for _, set in pairs(sets_of(group)) do
+    if includes(set.lengths, own_length) then
+      for _, length in ipairs(set.lengths) do lengths[length] = true end
+      local rank = call('ZRANK', set.index, tenant)
       if rank and (not first or rank < first) then first = rank end
     end
   end
   return lengths, first or 0
 end
 
-local function own_before(q, id, tenant, lengths)
-  local own = order_key(q.group, q.length, tenant)
+local function own_before(group, own_length, id, tenant, lengths)
+  local own = order_key(group, own_length, tenant)
   local count, order = call('ZRANK', own, id) or 0, call('ZSCORE', own, id)
   for length in pairs(lengths) do
-    if length ~= q.length and order then
-      count = count + call('ZCOUNT', order_key(q.group, length, tenant), '-inf', '(' .. order)
+    if length ~= own_length and order then
+      count = count + call('ZCOUNT', order_key(group, length, tenant), '-inf', '(' .. order)
     end
   end
   return count
@@ -31,12 +31,13 @@ end
 
 local function job(id)
   local entry = read(id)
-  local q = entry and not entry.claim and place(entry.queue)
-  if not q then return {} end
-  local from_ms, busy = call('ZSCORE', P .. 'd:' .. entry.queue, id), P .. 'busy:' .. q.group
-  local lengths, tenants_before = rivals(q, entry.tenant)
+  if not entry or entry.claim then return {} end
+  local group, own_length = place(entry.queue)
+  if not group then return {} end
+  local from_ms, busy = call('ZSCORE', P .. 'd:' .. entry.queue, id), P .. 'busy:' .. group.name
+  local lengths, tenants_before = rivals(group, own_length, entry.tenant)
   return { id, entry.queue, int(tokens_of(entry)), entry.estimate, from_ms and int(math.max(0, from_ms - now)) or '',
-    own_before(q, id, entry.tenant, lengths), tenants_before, call('HLEN', busy),
+    own_before(group, own_length, id, entry.tenant, lengths), tenants_before, call('HLEN', busy),
     string.format('%.17g', weight_of(entry.tenant)), call('HGET', busy, entry.tenant) or '0' }
 end
 
@@ -50,8 +51,8 @@ local function first_of(queue)
 end
 
 local function came_ms_ago(queue)
-  local q = place(queue)
-  local came = q and call('HGET', P .. 'came:' .. q.model, q.tier)
+  local group = place(queue)
+  local came = group and call('HGET', P .. 'came:' .. group.model, group.tier)
   return came and int(math.max(0, now - came)) or ''
 end
 

@@ -5,37 +5,37 @@ local taken = 0
 
 local function is_spent(allowance, queue) return allowance.left < 1 and allowance.queues[queue] end
 
-local function is_held(t, length)
-  if t.paused[length] then return true end
+local function is_capped(queue)
   for _, cap in ipairs(caps) do
-    if is_spent(cap, t.queues[length]) then return true end
+    if is_spent(cap, queue) then return true end
   end
   return false
 end
 
 -- A set of lengths that is new gets its indexes.
-local function make_set(t)
-  call('DEL', t.index, P .. 'f:' .. t.group .. ':' .. t.set)
-  for _, tenant in ipairs(call('HKEYS', P .. 'busy:' .. t.group)) do rank(t.group, t.set, t.open, tenant) end
+local function make_set(group, name)
+  group.sets = nil
+  local set = sets_of(group)[name]
+  call('DEL', set.index, set.floor)
+  for _, tenant in ipairs(call('HKEYS', P .. 'busy:' .. group.name)) do rank(group, set, tenant) end
 end
 
 local function use_set(t)
   local used, field = used_sets(model), t.tier .. ':' .. t.set
   if used[field] and now - used[field] <= SET_TOUCH_MS then return end
   call('HSET', P .. 'sets:' .. model, field, int(now))
-  if not used[field] then
-    make_set(t)
-    sets_read[t.group] = nil
-  end
+  local is_new = not used[field]
   used[field] = now
+  if is_new then make_set(t.group, t.set) end
 end
 
 local function sort_out(t)
   t.open, t.held = {}, {}
   for _, length in ipairs(t.lengths) do
-    if is_held(t, length) then
+    local queue = queue_of(t, length)
+    if includes(t.paused, length) or is_capped(queue) then
       t.held[#t.held + 1] = length
-    elseif not (level and is_spent(level, t.queues[length])) then
+    elseif not (level and is_spent(level, queue)) then
       t.open[#t.open + 1] = length
     end
   end
@@ -45,8 +45,8 @@ end
 -- Work out what may be taken of a tier now. Says whether that is different.
 local function narrow(t)
   local before_this = t.set
-  if level or t.has_paused or #caps > 0 then sort_out(t) else t.open, t.set = t.lengths, t.all end
-  t.index = P .. 'i:' .. t.group .. ':' .. t.set
+  if level or #t.paused > 0 or cap_count > 0 then sort_out(t) else t.open, t.set = t.lengths, t.all end
+  t.index = P .. 'i:' .. t.group.name .. ':' .. t.set
   if t.set ~= '' then use_set(t) end
   return t.set ~= before_this
 end
@@ -59,13 +59,13 @@ local function forget_sets()
       call('HDEL', P .. 'sets:' .. model, field)
       call('DEL', P .. 'i:' .. model .. ':' .. field, P .. 'f:' .. model .. ':' .. field)
       used[field] = nil
-      sets_read = {}
+      for _, t in ipairs(tiers) do t.group.sets = nil end
     end
   end
 end
 
 local function first_unskipped(t)
-  if t.skips == 0 then return call('ZRANGE', t.index, 0, 0)[1] end
+  if t.skips == 0 then return call('ZRANGE', t.index, '0', '0')[1] end
   for _, tenant in ipairs(call('ZRANGE', t.index, 0, t.skips)) do
     if not t.skipped[tenant] then return tenant end
   end
@@ -78,7 +78,7 @@ local function find_tenant(t)
   if t.set == '' or t.skips >= MAX_SKIPS then return end
   t.tenant = first_unskipped(t)
   for _ = 1, FIXES do
-    if not t.tenant or not raise(t, t.tenant, t.open) then return end
+    if not t.tenant or not raise(t.group, t.tenant, t.open) then return end
     t.tenant = first_unskipped(t)
   end
 end
@@ -109,7 +109,7 @@ local function gathers(t)
   if load.in_flight == 0 or t.gather_jobs == 0 or not t.tenant then return false end
   local waiting, oldest = 0, nil
   for _, length in ipairs(t.open) do
-    local key = P .. 'a:' .. t.queues[length]
+    local key = P .. 'a:' .. queue_of(t, length)
     local arrival = tonumber(call('ZRANGE', key, 0, 0, 'WITHSCORES')[2])
     waiting = waiting + call('ZCARD', key)
     if arrival then oldest = math.min(oldest or arrival, arrival) end
@@ -150,8 +150,9 @@ local function fitting(t)
     local entry = read(id)
     local need = entry and tokens_of(entry) + margin
     if not entry then
-      leave_order(id, t.group, length, t.tenant)    -- lost: the reconciler publishes it anew
-      refresh(t, t.tenant)
+      leave_order(id, t.group, length, t.tenant)
+      drop_lost(id, queue_of(t, length))
+      refresh(t.group, t.tenant)
     elseif need <= room_of(t) then
       return id, entry, need, false, length
     elseif may_be_parked(id, entry) then

@@ -60,7 +60,7 @@ local function shared_queues(peers)
   for _, t in ipairs(tiers) do
     for _, length in ipairs(t.open) do
       if is_served(peers, ' ' .. t.tier .. ':' .. length .. ' ') then
-        local queue = t.queues[length]
+        local queue = queue_of(t, length)
         local jobs = call('ZCARD', P .. 'a:' .. queue)
         shared[queue], waiting, one = true, waiting + jobs, jobs > 0 and queue or one
       end

@@ -26,6 +26,7 @@ for i = at, #ARGV, 10 do
 end
 for queue, times in pairs(rings) do
   ring(queue, times)
-  call('HSET', P .. 'came:' .. place(queue).model, place(queue).tier, now)
+  local group = place(queue)
+  call('HSET', P .. 'came:' .. group.model, group.tier, now)
 end
 return replies

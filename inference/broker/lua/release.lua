@@ -7,9 +7,9 @@ if entry.cancelled then
   return 1
 end
 local has_sent = call('HGET', P .. 'e:' .. id, 'o')
-call('ZREM', P .. 'l:' .. entry.queue, id)    -- first: with the memory full, only then it may write
+end_lease(id, entry)    -- first: with the memory full, only then it may write
 correct(entry, charged_by(id), -tonumber(entry.estimate))
-call('HDEL', P .. 'e:' .. id, 'c', 'w', 'o', 'n', 'g')
+call('HDEL', P .. 'e:' .. id, 'c', 'w', 'o', 'n', 'g', 'k')
 local first_ms, from_ms = tonumber(ARGV[5]), nil
 if first_ms > 0 then
   local doublings = math.min(call('HINCRBY', P .. 'e:' .. id, 'f', 1) - 1, 30)

@@ -12,5 +12,6 @@ elseif not entry then
   if ARGV[15] ~= '' then call('HSET', P .. 'e:' .. id, 'm', ARGV[15]) end
   if ARGV[16] == '1' then call('HSET', P .. 'e:' .. id, 's', '1') end
 end
-lease(id, queue, claim, worker, until_ms)
+call('HSET', P .. 'e:' .. id, 'c', claim, 'w', worker)
+call('ZADD', P .. 'l:' .. queue, until_ms, id)
 return 1

@@ -1,0 +1,22 @@
+-- What is known of a job, and leases.
+
+-- An entry's fields by name; nil if there is no such entry.
+local function read(id)
+  local v = call('HMGET', P .. 'e:' .. id, 'q', 't', 'p', 'x', 'e', 'a', 'm', 's', 'c', 'z', 'd', 'u', 'k')
+  if not v[1] then return nil end
+  return { queue = v[1], tenant = v[2] or '', prompt = v[3] or '0', expected = v[4] or '0', estimate = v[5] or '0',
+    arrival = v[6], mailbox = v[7] or '', streamed = v[8] or '0', claim = v[9], cancelled = v[10], delayed = v[11],
+    unfit = v[12], capped = v[13] }
+end
+
+local function tokens_of(entry) return tonumber(entry.prompt) + tonumber(entry.expected) end
+
+local function count_tokens(queue, more)
+  if call('HINCRBY', P .. 'tokens', queue, int(more)) == 0 then call('HDEL', P .. 'tokens', queue) end
+end
+
+-- An id whose entry is lost waits no longer: the reconciler publishes it anew.
+local function drop_lost(id, queue)
+  call('ZREM', P .. 'a:' .. queue, id)
+  if call('ZCARD', P .. 'a:' .. queue) == 0 then call('HDEL', P .. 'tokens', queue) end
+end
