@@ -2,6 +2,7 @@
 
 import functools
 import itertools
+import struct
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,7 +13,7 @@ import uuid_utils
 from inference import routing
 from inference.broker import scripts
 from inference.broker.types import Claimed, Claims, Token
-from inference.guards import NO_LOAD, NO_TERMS, Cap, Credit, Load, TierTerms
+from inference.guards import NO_LOAD, NO_ROOM, NO_TERMS, Cap, Credit, Load, TierTerms
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,14 +62,15 @@ def arguments(request: Request) -> list[scripts.Argument]:
     served, credit, load = _served(request.queues), request.credit, request.load
     most = max(0, min(request.limit, credit.sequences))
     return [
-        *(most, max(0, credit.sequences), credit.kv_tokens, credit.margin_tokens),
-        *(credit.reserve.sequences, credit.reserve.kv_tokens, int(credit.may_park)),
+        _packed(
+            *(most, max(0, credit.sequences), credit.kv_tokens, credit.margin_tokens),
+            *(credit.reserve.sequences, credit.reserve.kv_tokens, credit.may_park),
+            *(max(1, round(request.lease_seconds * 1000)), load.in_flight, load.slots),
+            *(len(served.tiers), len(request.caps), len(served.plain)),
+        ),
         request.worker,
-        max(1, round(request.lease_seconds * 1000)),
         b"".join(uuid_utils.uuid7().bytes for _ in range(most)),
-        served.model,
-        *(load.in_flight, load.slots, served.names),
-        *(len(served.tiers), len(request.caps), len(served.plain)),
+        *(served.model, served.names),
         *_tier_arguments(served, request),
         *itertools.chain.from_iterable(_cap_arguments(cap) for cap in request.caps),
         *served.plain,
@@ -89,7 +91,7 @@ def _tier_arguments(served: _Served, request: Request) -> list[scripts.Argument]
         lengths = ",".join(length for length, _ in served.tiers[tier])
         paused = ",".join(length for length, queue in served.tiers[tier] if queue in request.paused)
         stem = str(routing.QueueName(served.model, tier, ""))
-        arguments += [tier, lengths, paused, stem, *_terms_arguments(terms[tier])]
+        arguments += [tier, lengths, paused, stem, _packed_terms(terms[tier])]
     return arguments
 
 
@@ -97,12 +99,16 @@ def _cap_arguments(cap: Cap) -> list[scripts.Argument]:
     return [cap.jobs, len(cap.queues), *cap.queues]
 
 
-def _terms_arguments(terms: TierTerms) -> list[scripts.Argument]:
-    share: list[scripts.Argument] = ["", ""]
-    if terms.share is not None:
-        share = [terms.share.sequences, terms.share.kv_tokens]
-    gather = [terms.gather_jobs, round(terms.gather_seconds * 1000)]
-    return [repr(float(terms.weight)), int(terms.uses_reserve), *share, *gather]
+def _packed_terms(terms: TierTerms) -> bytes:
+    share = terms.share or NO_ROOM
+    return _packed(
+        *(terms.weight, terms.uses_reserve, terms.share is not None, share.sequences, share.kv_tokens),
+        *(terms.gather_jobs, round(terms.gather_seconds * 1000)),
+    )
+
+
+def _packed(*numbers: float) -> bytes:
+    return struct.pack(f"<{len(numbers)}d", *numbers)
 
 
 @functools.lru_cache(maxsize=256)

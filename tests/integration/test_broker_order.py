@@ -3,6 +3,7 @@
 import secrets
 import shutil
 from collections.abc import Iterator
+from struct import unpack_from
 from typing import Final
 from uuid import UUID
 
@@ -77,7 +78,9 @@ class Both:
         """Passes are never observed from outside, but a wrong one shows in the order only much later."""
         stored = self.broker.client.hgetall(f"{self.broker.prefix}tiers:{MODEL}")
         for tier, expected in self.policy.tier_passes().items():
-            assert float(stored.get(tier.encode(), 0)) == expected
+            kept = stored.get(tier.encode(), bytes(8))
+            assert isinstance(kept, bytes)
+            assert unpack_from("<d", kept) == (expected,)
             passes = self.broker.client.hgetall(f"{self.broker.prefix}pass:{MODEL}:{tier}")
             for tenant, of_tenant in self.policy.tenant_passes(tier).items():
                 assert float(passes.get(tenant.encode(), 0)) == of_tenant

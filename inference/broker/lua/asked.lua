@@ -1,31 +1,38 @@
--- What a claim asks for. After the prefix: most jobs, free sequences, free KV tokens, margin a job, reserved sequences,
--- reserved KV tokens, whether it may be given a job to park, worker, lease ms, claim ids (16 bytes each, one for each
--- job at most), model, jobs in flight, slots, what it serves, number of tiers, of caps, of plain queues,
--- {tier, its lengths, those that are paused, each with commas; what its queues' names begin with, weight, whether it
--- uses the reserve, sequences of its share or '', KV tokens of it, gather jobs, gather ms}...,
+-- What a claim asks for. After the prefix: numbers (most jobs, free sequences, free KV tokens, margin a job, reserved
+-- sequences, reserved KV tokens, whether it may be given a job to park, lease ms, jobs in flight, slots, how many tiers,
+-- caps, plain queues), worker, claim ids (16 bytes each, one for each job at most), model, what it serves,
+-- {tier, its lengths, those that are paused, each with commas; what its queues' names begin with, numbers (weight,
+-- whether it uses the reserve, whether it has a share, its sequences and KV tokens, gather jobs, gather ms)}...,
 -- {jobs, number of queues, queues...}...,  plain queues...
-local tonumber, now = tonumber, now_ms()
-local most, sequences, kv, margin = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
-local reserve = { sequences = tonumber(ARGV[6]), kv = tonumber(ARGV[7]) }
-local may_park, worker, until_ms, claim_ids, model = ARGV[8] == '1', ARGV[9], now + tonumber(ARGV[10]), ARGV[11], ARGV[12]
-local load = { in_flight = tonumber(ARGV[13]), slots = tonumber(ARGV[14]) }
-local served = ARGV[15]    -- ' TIER:LENGTH TIER:LENGTH... ', with a space at either end
-local tier_count, cap_count, plain_count = tonumber(ARGV[16]), tonumber(ARGV[17]), tonumber(ARGV[18])
-local at = 19
+-- Numbers come packed, as doubles: to read one from text takes the server 1,700 instructions and more.
+local now = now_ms()
+local most, sequences, kv, margin, reserved_sequences, reserved_kv, may_park, lease_ms, in_flight, slots,
+  tier_count, cap_count, plain_count = struct.unpack('<ddddddddddddd', ARGV[2])
+local reserve, load = { sequences = reserved_sequences, kv = reserved_kv }, { in_flight = in_flight, slots = slots }
+local worker, claim_ids, model, until_ms = ARGV[3], ARGV[4], ARGV[5], now + lease_ms
+local served = ARGV[6]    -- ' TIER:LENGTH TIER:LENGTH... ', with a space at either end
+may_park = may_park == 1
+
+-- All fields are named at once, so that the table is made in its size.
+local function read_tier(tier, lengths, paused, queues, numbers)
+  local weight, uses_reserve, has_share, share_sequences, share_kv, gather_jobs, gather_ms =
+    struct.unpack('<ddddddd', numbers)
+  if has_share == 0 then share_sequences, share_kv = nil, nil end
+  return {
+    tier = tier, group = group_of(model, tier), all = lengths, lengths = split(lengths), paused = split(paused),
+    queues = queues, weight = weight, uses_reserve = uses_reserve == 1, share_sequences = share_sequences,
+    share_kv = share_kv, gather_jobs = gather_jobs, gather_ms = gather_ms, is_gathering = false,
+    pass = 0, floor = 0, seen = 0, is_back = false, is_moved = false,
+    set = nil, open = nil, held = {}, index = nil, tenant = nil, skips = 0, skipped = nil, is_stale = false,
+  }
+end
+
 local tiers, caps, plain = {}, {}, {}    -- tiers come in the order that breaks ties
-local NONE = {}
+local at = 7
 
 for i = 1, tier_count do
-  -- All fields are named at once, so that the table is made in its size.
-  tiers[i] = {
-    tier = ARGV[at], all = ARGV[at + 1], lengths = split(ARGV[at + 1]), paused = split(ARGV[at + 2]),
-    queues = ARGV[at + 3], weight_text = ARGV[at + 4], weight = tonumber(ARGV[at + 4]),
-    uses_reserve = ARGV[at + 5] == '1', share_sequences = tonumber(ARGV[at + 6]), share_kv = tonumber(ARGV[at + 7]),
-    gather_jobs = tonumber(ARGV[at + 8]), gather_ms = tonumber(ARGV[at + 9]), is_gathering = false,
-    group = group_of(model, ARGV[at]), pass = 0, floor = 0, seen = 0, is_back = false, is_moved = false,
-    set = nil, open = nil, held = NONE, index = nil, tenant = nil, skips = 0, skipped = nil, is_stale = false,
-  }
-  at = at + 10
+  tiers[i] = read_tier(ARGV[at], ARGV[at + 1], ARGV[at + 2], ARGV[at + 3], ARGV[at + 4])
+  at = at + 5
 end
 
 local function queue_of(t, length) return t.queues .. length end

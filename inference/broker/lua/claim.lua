@@ -1,7 +1,7 @@
 -- See asked.lua  ->  {now, when to ask again, ms, or '', {id, claim, queue, tenant, prompt, expected, estimate, arrival,
 --                    mailbox, streamed, body, watched, parked}...}
 -- The order is that of inference/scheduling.py and inference/turns.py.
-local AWAY_MS, NEVER_MS = 10000, 2 ^ 40
+local AWAY_MS = 10000
 local POLLS_MS = '2000'    -- two polls of an idle worker
 local out, is_parked = { now, '' }, false
 local moved = {}    -- by queue: what is taken of it, not yet moved from waiting to leased
@@ -59,16 +59,10 @@ local function take_plain(queue)
 end
 
 local function read_passes()
-  local fields = {}
-  for _, t in ipairs(tiers) do
-    local n = #fields
-    fields[n + 1], fields[n + 2], fields[n + 3] = t.tier, t.tier .. '^', t.tier .. '@'
-  end
-  local found = call('HMGET', P .. 'tiers:' .. model, unpack(fields))
-  for i, t in ipairs(tiers) do
-    t.pass, t.floor = tonumber(found[3 * i - 2] or 0), tonumber(found[3 * i - 1] or 0)
-    t.seen = tonumber(found[3 * i] or -NEVER_MS)
-  end
+  local names = {}
+  for i, t in ipairs(tiers) do names[i] = t.tier end
+  local found = call('HMGET', P .. 'tiers:' .. model, unpack(names))
+  for i, t in ipairs(tiers) do t.pass, t.floor, t.seen = unpack_tier(found[i]) end
 end
 
 -- Tiers that took no part in choices for a while, or never yet, come beside those that did.
@@ -90,9 +84,8 @@ local function write_passes()
   local fields = {}
   for _, t in ipairs(tiers) do
     if t.is_moved then
-      local n = #fields
-      fields[n + 1], fields[n + 2], fields[n + 3], fields[n + 4] = t.tier, t.pass, t.tier .. '^', t.floor
-      fields[n + 5], fields[n + 6] = t.tier .. '@', int(t.seen)
+      fields[#fields + 1] = t.tier
+      fields[#fields + 1] = pack_tier(t.pass, t.floor, t.seen)
     end
   end
   if #fields > 0 then call('HSET', P .. 'tiers:' .. model, unpack(fields)) end
@@ -131,9 +124,9 @@ local function charge(t, entry)
   local pass, weight = pass_of(t.group, entry.tenant), weight_of(entry.tenant)
   set_pass(t.group, entry.tenant, pass + tonumber(entry.estimate) / weight, '', pass)
   for _, length in ipairs(t.held) do mark(t, length, pass) end
-  if tier_count == 1 then return string.format('%.17g', weight) end
+  if tier_count == 1 then return struct.pack('<dd', weight, 0) end
   t.pass, t.is_moved = t.pass + tonumber(entry.estimate) / t.weight, true
-  return string.format('%.17g ', weight) .. t.weight_text
+  return struct.pack('<dd', weight, t.weight)
 end
 
 -- Fields and values of an entry that a cap counts; what it frees at its end, others wait for.

@@ -1,25 +1,25 @@
--- Before every script: the keys, and what several verbs do. ARGV[1] is the prefix of all keys.
+-- Before every script: the keys, and what several verbs do. ARGV[1] is the prefix of all keys. Packed: as doubles.
 --
 --   queues          hash  job queue -> model, tier, length (one a line)    plain  set  other queues
 --   e:ID            hash  an entry: q queue, t tenant, p prompt tokens, x expected tokens, e estimate, a arrival,
 --                         m mailbox, s streamed, b body; if leased c claim, w worker, o has sent output,
 --                         n calls that said something, where counted, z cancelled; f returns after a failure,
 --                         d is kept from its order (see d:QUEUE); u since when it fits no asking worker, ms;
---                         if leased g the weights that its claim charged by: tenant's, tier's if it was charged,
+--                         if leased g the weights that its claim charged by: tenant's, tier's or 0, packed;
 --                         k whether a cap counts it
 --   a:QUEUE         zset  waiting id -> arrival ms               l:QUEUE  zset  leased id -> end of the lease ms
 --   r:QUEUE         zset  reserved id -> end of the reservation  tokens   hash  queue -> prompt + expected waiting
 --   d:QUEUE         zset  waiting id that may not be claimed yet -> from when on, ms; in a: too, and in no order
 --   o:GROUP:LENGTH:TENANT  zset  waiting id -> arrival + sjf_weight * estimate       GROUP is MODEL:TIER
 --   busy:GROUP      hash  tenant -> its waiting jobs             weights  hash  tenant -> weight, where not 1
---   tiers:MODEL     hash  tier -> pass, tier^ -> the largest pass at which another was served in its place,
---                         tier@ -> the last claim in which it took part in a choice between tiers, ms
+--   tiers:MODEL     hash  tier -> packed: pass, the largest pass at which another was served in its place, the last
+--                         claim in which it took part in a choice between tiers, ms
 --   pass:GROUP      hash  tenant -> pass, '' -> the pass last served       floor:GROUP  hash  tenant -> the mark at
 --                                                                          which it came back: no correction goes below
 --   marks:MODEL     hash  TIER:LENGTH -> the largest pass at which a tenant was chosen while a guard held that length back
 --   came:MODEL      hash  tier -> its last publish, ms
---   workers:MODEL   hash  worker -> its last claim: ms, in flight, slots, room left, its last
---                         claim that took something, whether it left all to others, TIER:LENGTH... it serves
+--   workers:MODEL   hash  worker -> its last claim, packed: ms, in flight, slots, room left, its last claim that took
+--                         something, whether it left all to others; then TIER:LENGTH... it serves
 --   sets:MODEL      hash  TIER:SET -> last claim, ms. A SET is the lengths that some workers serve together, and has
 --   i:GROUP:SET     zset  tenant -> pass + estimate at its head / weight       f:GROUP:SET  zset  tenant -> pass
 --   capped:MODEL    set  queues with work that a claim left since a cap was reached; for two polls

@@ -9,19 +9,19 @@ local function correct_tenant(group, tenant, by)
 end
 
 local function correct_tier(group, by)
-  local tier = group.tier
-  local found = call('HMGET', P .. 'tiers:' .. group.model, tier, tier .. '^')
-  call('HSET', P .. 'tiers:' .. group.model, tier, math.max(tonumber(found[1] or 0) + by, tonumber(found[2] or 0)))
+  local key = P .. 'tiers:' .. group.model
+  local pass, floor, seen = unpack_tier(call('HGET', key, group.tier))
+  call('HSET', key, group.tier, pack_tier(math.max(pass + by, floor), floor, seen))
 end
 
--- The weights that a leased entry's claim charged by; nil if it charged nothing.
+-- The weights that a leased entry's claim charged by; false if it charged nothing.
 local function charged_by(id) return call('HGET', P .. 'e:' .. id, 'g') end
 
 -- That claim charged `seconds` too little (too much, if below 0).
 local function correct(entry, charged, seconds)
   local group = place(entry.queue)
   if not group or not charged or seconds == 0 then return end
-  local tenant_weight, tier_weight = string.match(charged, '^(%S+) ?(%S*)$')
-  correct_tenant(group, entry.tenant, seconds / tonumber(tenant_weight))
-  if tier_weight ~= '' then correct_tier(group, seconds / tonumber(tier_weight)) end
+  local tenant_weight, tier_weight = struct.unpack('<dd', charged)
+  correct_tenant(group, entry.tenant, seconds / tenant_weight)
+  if tier_weight > 0 then correct_tier(group, seconds / tier_weight) end
 end

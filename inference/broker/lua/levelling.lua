@@ -5,25 +5,27 @@ local left_to_others = 0
 local told_before       -- by this worker's last claim
 local has_declined = false
 
+local NUMBERS = '<dddddd'
+local QUEUES_AT = struct.size(NUMBERS) + 1
+
 local function read_peer(told)
-  local heard, in_flight, slots, free, took, declined, queues =
-    string.match(told, '^(%S+) (%S+) (%S+) (%S+) (%S+) (%S+)(.*)$')
-  return { heard = tonumber(heard), in_flight = tonumber(in_flight), slots = tonumber(slots), free = tonumber(free),
-    took = tonumber(took), has_declined = declined == '1', queues = queues }
+  local heard, in_flight, slots, free, took, declined = struct.unpack(NUMBERS, told)
+  return { heard = heard, in_flight = in_flight, slots = slots, free = free, took = took,
+    has_declined = declined == 1, queues = string.sub(told, QUEUES_AT) }
 end
 
 -- Those that were heard lately, and still had room then. Forgets those that are gone.
 local function read_peers()
   local peers, fields = {}, call('HGETALL', P .. 'workers:' .. model)
   for i = 1, #fields, 2 do
-    local heard = tonumber(string.match(fields[i + 1], '^%d+'))
-    if fields[i] == worker then
-      told_before = fields[i + 1]
+    local name, told = fields[i], fields[i + 1]
+    local heard, _, _, free = struct.unpack(NUMBERS, told)
+    if name == worker then
+      told_before = told
     elseif now - heard > FORGET_MS then
-      call('HDEL', P .. 'workers:' .. model, fields[i])
-    elseif now - heard <= HEARD_MS then
-      peers[#peers + 1] = read_peer(fields[i + 1])
-      if peers[#peers].free < 1 then peers[#peers] = nil end
+      call('HDEL', P .. 'workers:' .. model, name)
+    elseif now - heard <= HEARD_MS and free >= 1 then
+      peers[#peers + 1] = read_peer(told)
     end
   end
   return peers
@@ -92,7 +94,7 @@ local function tell_others(taken, is_parked)
   if level and level.left < 1 and left_to_others > 0 then ask_again(LEVEL_AGAIN_MS) end
   if load.slots < 1 then return end
   local took = taken > 0 and now or told_before and read_peer(told_before).took or 0
-  local told = string.format('%.0f %.0f %.0f %.0f %.0f %d', now, load.in_flight + taken, load.slots,
+  local told = struct.pack(NUMBERS, now, load.in_flight + taken, load.slots,
     math.max(0, is_parked and 0 or sequences - taken), took, has_declined and 1 or 0)
   call('HSET', P .. 'workers:' .. model, worker, told .. served)
 end

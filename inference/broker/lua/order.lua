@@ -130,6 +130,16 @@ local function leave_order(id, group, length, tenant)
   end
 end
 
+local NEVER_MS = -2 ^ 40
+
+-- What is kept of a tier: pass, floor, seen.
+local function unpack_tier(kept)
+  if not kept then return 0, 0, NEVER_MS end
+  return struct.unpack('<ddd', kept)
+end
+
+local function pack_tier(pass, floor, seen) return struct.pack('<ddd', pass, floor, seen) end
+
 local marks_read = {}
 
 -- {TIER:LENGTH -> the largest pass at which a tenant was chosen while a guard held that length back}; false if there are none.
