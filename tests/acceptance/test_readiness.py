@@ -48,7 +48,7 @@ def most_at_once(jobs: list[dict[str, Any]]) -> int:
 def test_jobs_wait_in_their_queues_while_the_engine_loads_and_all_succeed_once_it_is_ready() -> None:
     with stacks.running("--workers", "0") as stack:
         ids = fleet.submit(stack, 50, tiers=("standard", "bulk"))
-        with fleet.worker(stack, "slow", sim="--load-seconds=15 --decode-tps=50") as worker:
+        with fleet.worker(stack, "slow", sim="--load-seconds=25 --decode-tps=50") as worker:
             worker.wait_for("loading")
 
             assert any(node.startswith("slow@") for node in celery_ping(stack))

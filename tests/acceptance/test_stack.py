@@ -140,8 +140,8 @@ def test_a_second_stack_runs_beside_the_first(stack: Stack, own_stack: Stack) ->
 def test_a_part_that_dies_comes_back(stack: Stack, part: str) -> None:
     old = stack.pid(part)
     os.kill(old, signal.SIGKILL)
-    until(lambda: stack.pid(part) != old, seconds=40, what=f"{part} is ready again")
-    assert _answers(stack)
+    until(lambda: stack.pid(part) != old, seconds=40, what=f"{part} has a new process")
+    until(lambda: _answers(stack), seconds=40, what=f"all is ready again without the old {part}")
 
 
 def _answers(stack: Stack) -> bool:
