@@ -9,7 +9,7 @@ local now = now_ms()
 local most, sequences, kv, margin, reserved_sequences, reserved_kv, may_park, lease_ms, in_flight, slots,
   tier_count, cap_count, plain_count = struct.unpack('<ddddddddddddd', ARGV[2])
 local reserve, load = { sequences = reserved_sequences, kv = reserved_kv }, { in_flight = in_flight, slots = slots }
-local worker, claim_ids, model, until_ms = ARGV[3], ARGV[4], ARGV[5], now + lease_ms
+local worker, claim_ids, model, until_ms = ARGV[3], ARGV[4], ARGV[5], int(now + lease_ms)
 local served = ARGV[6]    -- ' TIER:LENGTH TIER:LENGTH... ', with a space at either end
 may_park = may_park == 1
 

@@ -122,10 +122,11 @@ end
 
 local function charge(t, entry)
   local pass, weight = pass_of(t.group, entry.tenant), weight_of(entry.tenant)
-  set_pass(t.group, entry.tenant, pass + tonumber(entry.estimate) / weight, '', pass)
+  local estimate = tonumber(entry.estimate)
+  set_pass(t.group, entry.tenant, pass + estimate / weight, '', pass)
   for _, length in ipairs(t.held) do mark(t, length, pass) end
   if tier_count == 1 then return struct.pack('<dd', weight, 0) end
-  t.pass, t.is_moved = t.pass + tonumber(entry.estimate) / t.weight, true
+  t.pass, t.is_moved = t.pass + estimate / t.weight, true
   return struct.pack('<dd', weight, t.weight)
 end
 

@@ -1,15 +1,23 @@
 -- What is known of a job, and leases.
 
--- An entry's fields by name; nil if there is no such entry.
-local function read(id)
-  local v = call('HMGET', P .. 'e:' .. id, 'q', 't', 'p', 'x', 'e', 'a', 'm', 's', 'c', 'z', 'd', 'u', 'k')
+local function entry_of(v)
   if not v[1] then return nil end
   return { queue = v[1], tenant = v[2] or '', prompt = v[3] or '0', expected = v[4] or '0', estimate = v[5] or '0',
-    arrival = v[6], mailbox = v[7] or '', streamed = v[8] or '0', claim = v[9], cancelled = v[10], delayed = v[11],
-    unfit = v[12], capped = v[13] }
+    arrival = v[6], mailbox = v[7] or '', streamed = v[8] or '0', unfit = v[9],
+    claim = v[10], cancelled = v[11], delayed = v[12], capped = v[13] }
 end
 
-local function tokens_of(entry) return tonumber(entry.prompt) + tonumber(entry.expected) end
+-- An entry's fields by name; nil if there is no such entry.
+local function read(id)
+  return entry_of(call('HMGET', P .. 'e:' .. id, 'q', 't', 'p', 'x', 'e', 'a', 'm', 's', 'u', 'c', 'z', 'd', 'k'))
+end
+
+-- The same of one that is in an order: it has no others.
+local function read_first(id)
+  return entry_of(call('HMGET', P .. 'e:' .. id, 'q', 't', 'p', 'x', 'e', 'a', 'm', 's', 'u'))
+end
+
+local function tokens_of(entry) return entry.prompt + entry.expected end
 
 local function count_tokens(queue, more)
   if call('HINCRBY', P .. 'tokens', queue, int(more)) == 0 then call('HDEL', P .. 'tokens', queue) end

@@ -147,7 +147,7 @@ local function fitting(t)
   while true do
     local id, length = head(t.group, t.tenant, t.open, tried)
     if not id then return nil end
-    local entry = read(id)
+    local entry = read_first(id)
     local need = entry and tokens_of(entry) + margin
     if not entry then
       leave_order(id, t.group, length, t.tenant)
