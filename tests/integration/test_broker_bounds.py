@@ -4,7 +4,7 @@ import secrets
 from uuid import UUID
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 
 from inference import broker as broker_module
 from inference.broker import Broker, ClaimRequest, Credit, Entry, TierTerms
@@ -38,7 +38,7 @@ class Script:
 
 
 @pytest.mark.timeout(300)
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=40)
 @given(scenario=order_bounds.scenarios())
 def test_no_job_is_passed_by_more_than_the_bounds_say(valkey: str, scenario: list[Step]) -> None:
     client = broker_module.connect(valkey)

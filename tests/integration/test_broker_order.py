@@ -8,7 +8,7 @@ from typing import Final
 from uuid import UUID
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 
 from inference import broker as broker_module
 from inference import scheduling
@@ -166,7 +166,7 @@ def compare(valkey: str, history: list[Step]) -> None:
 
 
 @pytest.mark.timeout(300)
-@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=50)
 @given(history=histories(guarded=False))
 def test_lua_and_python_claim_the_same_jobs_on_any_history(valkey: str, history: list[Step]) -> None:
     compare(valkey, history)
@@ -178,7 +178,7 @@ def test_they_do_so_where_random_histories_seldom_lead(valkey: str, history: lis
 
 
 @pytest.mark.timeout(300)
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=100)
 @given(history=histories(guarded=True))
 def test_they_do_so_within_any_guards_and_among_several_workers(valkey: str, history: list[Step]) -> None:
     compare(valkey, history)

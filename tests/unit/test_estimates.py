@@ -51,7 +51,7 @@ def calls_of(
 # Outputs
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.integers(0, 10**6), st.floats(40, 3000), SPREADS)
 def test_an_expectation_settles_near_the_quantile_of_what_comes(seed: int, median: float, spread: float) -> None:
     random = Random(seed)
@@ -62,10 +62,10 @@ def test_an_expectation_settles_near_the_quantile_of_what_comes(seed: int, media
         known = known.after(tokens, is_cut=False)
         after.append(known.tokens)
     middle = math.exp(sum(map(math.log, after)) / len(after))  # it goes on moving: its mean says where it stays
-    assert estimates.QUANTILE - 0.12 < share_below(samples, middle) < estimates.QUANTILE + 0.12
+    assert estimates.QUANTILE - 0.15 < share_below(samples, middle) < estimates.QUANTILE + 0.15
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.integers(0, 10**6), st.floats(0.05, 20), SPREADS)
 def test_an_expectation_follows_a_change_of_what_comes(seed: int, factor: float, spread: float) -> None:
     random = Random(seed)
@@ -103,7 +103,7 @@ def test_an_answer_that_was_cut_short_says_only_that_it_is_at_least_so_long() ->
 # Rates
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(
     st.integers(0, 10**6),
     st.sampled_from((Rates(500, 10), Rates(4000, 25), Rates(20_000, 100), Rates(300_000, 2000))),
@@ -116,7 +116,7 @@ def test_the_measured_rates_are_the_engines(seed: int, rates: Rates, streamed: b
     assert measured.prefill == pytest.approx(rates.prefill, rel=0.4)
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 @given(st.integers(0, 10**6), st.sampled_from((0.1, 0.5, 3.0, 10.0)))
 def test_the_measured_rates_follow_an_engine_that_changes(seed: int, factor: float) -> None:
     random = Random(seed)

@@ -28,7 +28,7 @@ class Policy:
         return [int.from_bytes(id_, "big") for id_ in taken.jobs]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(scenario=order_bounds.scenarios())
 def test_no_job_is_passed_by_more_than_the_bounds_say(scenario: list[Step]) -> None:
     order_bounds.check(Policy(), scenario)
