@@ -21,19 +21,22 @@ FLAGS: Final = {"renew": "#!lua flags=allow-oom\n"}
 """A renewal takes no memory. Refused while the memory is full, it would end all that runs."""
 
 _BASE: Final = ("common", "clock")
-_ORDER: Final = (*_BASE, "entry", "order")
-_ENTRIES: Final = (*_ORDER, "entering", "leases", "waiting")
-_TELLING: Final = (*_ENTRIES, "correcting", "audience")
+_ENTRY: Final = (*_BASE, "entry")
+_ORDER: Final = (*_ENTRY, "order")
+_WAITING: Final = (*_ORDER, "entering", "waiting")
 
 PARTS: Final = {
-    **dict.fromkeys(
-        ("admit", "withdraw", "held", "entries", "stats", "learn", "unlock", "watch", "unwatch"), _BASE
-    ),
-    **dict.fromkeys(("publish", "publish_task", "restore", "renew", "discard", "due", "explain"), _ENTRIES),
-    "set_weight": _ENTRIES,
+    "renew": _ENTRY,
+    **dict.fromkeys(("append", "notify"), (*_ENTRY, "audience")),
+    "explain": _ORDER,
     "claim": (*_ORDER, "asked", "levelling", "guards"),
+    "ack": (*_ORDER, "leases", "correcting", "audience"),
+    **dict.fromkeys(("publish", "publish_task", "restore", "due", "set_weight"), _WAITING),
+    "discard": (*_WAITING, "leases"),
+    "cancel": (*_WAITING, "audience"),
+    "release": (*_WAITING, "leases", "correcting", "audience"),
 }
-"""What a script stands on, where that is not everything: each function is made anew at every call."""
+"""What a script stands on beside the base, and no more: each function is made anew at every call."""
 
 _NEST: Final = "\nreturn (function()\n"
 """Each part is a function in the one before. A new function finds a variable of the function that it is made in by
@@ -55,7 +58,7 @@ class Script:
 @functools.cache
 def get(name: str) -> Script:
     """Read `lua/<name>.lua`."""
-    names = (*PARTS.get(name, _TELLING), name)
+    names = (*PARTS.get(name, _BASE), name)
     parts = [(FOLDER / f"{part}.lua").read_text(encoding="utf-8") for part in names]
     text = FLAGS.get(name, "") + _NEST.join(parts) + "\nend)()" * (len(parts) - 1)
     return Script(text, hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest())

@@ -3,7 +3,7 @@ local function ack(id, claim, status, used)
   local entry = mine(id, claim)
   if not entry then return 0 end
   local charged = used ~= '' and charged_by(id)
-  forget(id, entry)    -- first: with the memory full, a script may write only after it has removed something
+  forget_leased(id, entry)    -- first: with the memory full, a script may write only after it has removed something
   if charged then correct(entry, charged, tonumber(used) - tonumber(entry.estimate)) end
   -- The cancel has announced the end already.
   if not entry.cancelled and status ~= '' then announce(id, entry, status, claim, '', true) end

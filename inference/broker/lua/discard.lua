@@ -2,7 +2,11 @@
 local were = {}
 for i = 2, #ARGV do
   local entry = read(ARGV[i])
-  if entry then forget(ARGV[i], entry) end
+  if entry and entry.claim then
+    forget_leased(ARGV[i], entry)
+  elseif entry then
+    forget_waiting(ARGV[i], entry)
+  end
   were[#were + 1] = entry and 1 or 0
 end
 return were

@@ -1,4 +1,4 @@
--- What is known of a job, and leases.
+-- What is known of a job.
 
 local function entry_of(v)
   if not v[1] then return nil end
@@ -12,7 +12,13 @@ local function read(id)
   return entry_of(call('HMGET', P .. 'e:' .. id, 'q', 't', 'p', 'x', 'e', 'a', 'm', 's', 'u', 'c', 'z', 'd', 'k'))
 end
 
--- The same of one that is in an order: it has no others.
+-- The entry if `claim` holds it, else nil: the fence of every verb with a token.
+local function mine(id, claim)
+  local entry = read(id)
+  return entry and entry.claim == claim and entry or nil
+end
+
+-- The fields of one that is in an order: it has no others.
 local function read_first(id)
   return entry_of(call('HMGET', P .. 'e:' .. id, 'q', 't', 'p', 'x', 'e', 'a', 'm', 's', 'u'))
 end

@@ -3,7 +3,7 @@ local id, claim = ARGV[2], ARGV[3]
 local entry = mine(id, claim)
 if not entry then return 0 end
 if entry.cancelled then
-  forget(id, entry)
+  forget_leased(id, entry)
   return 1
 end
 local has_sent = call('HGET', P .. 'e:' .. id, 'o')

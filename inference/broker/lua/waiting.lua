@@ -1,4 +1,4 @@
--- Entries that wait, and moving them between waiting, leased and gone.
+-- Entries that begin to wait, or wait no longer.
 
 -- Put a waiting entry where claims find it.
 local function line_up(id, entry)
@@ -39,13 +39,7 @@ local function dequeue(id, entry)
   end
 end
 
--- Forget an entry, wherever it is.
-local function forget(id, entry)
-  if entry.claim then
-    end_lease(id, entry)
-    call('DEL', P .. 'e:' .. id)
-    return
-  end
+local function forget_waiting(id, entry)
   dequeue(id, entry)
   call('DEL', P .. 'e:' .. id)
   local group = place(entry.queue)
