@@ -39,7 +39,8 @@ def test_a_web_process_killed_in_mid_stream_takes_no_job_along(broken: Stack) ->
     old = broken.pid("web")
     os.kill(old, signal.SIGKILL)
     until(lambda: chat.is_cut, seconds=10, what="the call breaks off")
-    until(lambda: broken.pid("web") != old, seconds=RESTART_SECONDS, what="web is back")
+    until(lambda: broken.pid("web") != old, seconds=RESTART_SECONDS, what="web has a new process")
+    until(lambda: fleet.is_whole(broken), seconds=RESTART_SECONDS, what="it answers")
     late = Follower(broken, chat.job_id)
     late.start()
 

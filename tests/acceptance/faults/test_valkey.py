@@ -27,7 +27,8 @@ def restart(stack: Stack) -> None:
     """Kill Valkey; it comes back with what it had written."""
     old = stack.pid("valkey")
     os.kill(old, signal.SIGKILL)
-    until(lambda: stack.pid("valkey") != old, seconds=RESTART_SECONDS, what="Valkey is back")
+    until(lambda: stack.pid("valkey") != old, seconds=RESTART_SECONDS, what="Valkey has a new process")
+    until(lambda: fleet.is_whole(stack), seconds=RESTART_SECONDS, what="all parts are back")
 
 
 def wipe(stack: Stack) -> None:
