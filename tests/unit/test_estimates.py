@@ -113,7 +113,8 @@ def test_the_measured_rates_are_the_engines(seed: int, rates: Rates, streamed: b
     measured = measure(calls_of(rates, Random(seed), streamed=streamed)).rates(CONFIGURED)
     assert measured.seconds(2000, 300) == pytest.approx(rates.seconds(2000, 300), rel=0.15)
     assert measured.decode == pytest.approx(rates.decode, rel=0.2)
-    assert measured.prefill == pytest.approx(rates.prefill, rel=0.4)
+    # Only a stream tells prefill from decode: of whole calls it is what their sizes give away.
+    assert measured.prefill == pytest.approx(rates.prefill, rel=0.2 if streamed else 0.7)
 
 
 @settings(max_examples=10)
