@@ -83,6 +83,20 @@ def reason(stack: Stack, job_id: str) -> str:
     return str(waiting["reason"]) if waiting else "none"
 
 
+def waits_for(stack: Stack, job_id: str, wanted: str) -> None:
+    """Wait until the job is said to wait for that: what is told goes by the workers' last reports."""
+    told: set[str] = set()
+
+    def is_told() -> bool:
+        told.add(reason(stack, job_id))
+        return wanted in told
+
+    try:
+        until(is_told, seconds=30)
+    except AssertionError:
+        raise AssertionError(f"told {sorted(told)}, never {wanted}") from None
+
+
 def starts(jobs: list[dict[str, Any]]) -> list[datetime]:
     return [
         datetime.fromisoformat(step["at"]) for job in jobs for step in job["history"] if step["kind"] == "running"
@@ -135,7 +149,7 @@ def test_a_worker_that_drains_finishes_what_it_runs_and_says_when_it_may_be_stop
     until(lambda: fleet.registry(stack)[short]["state"] == "draining", what="the worker says that it drains")
     assert "in flight" in fleet.registry(stack)[short]["state_detail"]
     [waits] = fleet.submit(stack, 1)
-    assert reason(stack, waits) == "worker_paused"
+    waits_for(stack, waits, "worker_paused")
     assert {job["status"] for job in fleet.wait_until_finished(stack, running)} == {"succeeded"}
     assert reason(stack, waits) == "worker_paused"
     until(lambda: "may be stopped" in fleet.registry(stack)[short]["state_detail"], what="it may be stopped")
@@ -146,11 +160,13 @@ def test_what_is_halted_stays_so_over_a_restart_of_everything(restartable: Resta
     queue = queue_row(stack, "bulk")["queue"]
     stack.manage("queues", "pause", queue)
     stack.manage("workers", "drain", "worker*")
+    until(lambda: [w["state"] for w in fleet.registry(stack).values()] == ["draining"], what="it drains")
     [bulk], [waits] = fleet.submit(stack, 1, tiers=("bulk",)), fleet.submit(stack, 1)
 
     stack = restartable.restart()  # it is up though its worker is held
     until(lambda: [w["state"] for w in fleet.registry(stack).values()] == ["draining"], what="it drains again")
-    assert (reason(stack, bulk), reason(stack, waits)) == ("paused", "worker_paused")
+    waits_for(stack, bulk, "paused")
+    waits_for(stack, waits, "worker_paused")
     stack.manage("workers", "resume", "worker*")
     assert [job["status"] for job in fleet.wait_until_finished(stack, [waits])] == ["succeeded"]
     assert (reason(stack, bulk), fleet.job(stack, bulk)["attempts"]) == ("paused", 0)
@@ -163,7 +179,7 @@ def test_each_reason_to_wait_is_the_true_one(restartable: Restartable) -> None:
     standard = endless(stack, 35, "standard")
     until(lambda: leases(stack, "standard") == 31, what="the engine is full but for its reserve")
     waits = queued(stack, standard)
-    until(lambda: reason(stack, waits[0]) == "reserved_slots", what="what is free is reserved")
+    waits_for(stack, waits[0], "reserved_slots")
     told = [fleet.job(stack, job_id)["waiting"] for job_id in waits]
     assert sorted(waiting["position"] for waiting in told) == list(range(1, len(waits) + 1))
     assert all(waiting["expected_start"] for waiting in told)
@@ -171,6 +187,6 @@ def test_each_reason_to_wait_is_the_true_one(restartable: Restartable) -> None:
     urgent = endless(stack, 3, "realtime")
     until(lambda: leases(stack, "standard") + leases(stack, "realtime") == 32, what="the engine is full")
     [behind, *_] = queued(stack, urgent)
-    assert reason(stack, behind) == "no_free_slot"
-    assert reason(stack, waits[0]) == "fair_share"
+    waits_for(stack, behind, "no_free_slot")
+    waits_for(stack, waits[0], "fair_share")
     assert "no_free_slot" in stack.manage("queues")
