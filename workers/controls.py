@@ -8,7 +8,7 @@ import logging
 import time
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Final
+from typing import Any, Final, NamedTuple, Self
 from uuid import UUID
 
 from celery.worker.control import control_command, inspect_command
@@ -16,6 +16,8 @@ from django.db import Error, close_old_connections
 
 from inference import broker, submission
 from inference.errors import NotFound
+from inference.models import Job, JobEvent
+from inference.states import JobEventKind, JobStatus
 from workers import consuming
 from workers.execution import Abort
 from workers.pool import EnginePool
@@ -27,6 +29,30 @@ _canceller: Final = ThreadPoolExecutor(max_workers=1, thread_name_prefix="cancel
 
 PAUSES_SECONDS: Final = (0.2, 1.0, 5.0, 20.0)
 """Between tries to cancel while the database or Redis is away: whoever asked was told that it would be done."""
+
+
+class Target(NamedTuple):
+    """What a cancel names: a job, or one run of it."""
+
+    job_id: UUID
+    claim_id: UUID | None = None
+
+    @classmethod
+    def parse(cls, tag: str) -> Self:
+        """Read a job's id, or `job:claim`. Raises ValueError if it is neither."""
+        job_id, _, claim_id = tag.partition(":")
+        return cls(UUID(job_id), UUID(claim_id) if claim_id else None)
+
+    def is_past(self) -> bool:
+        """Whether the run that it names is over. Raises django.db.Error.
+
+        Every node hears a revoke, and one may act on it so late that the job was retried meanwhile.
+        """
+        if self.claim_id is None:
+            return False
+        began = JobEvent.objects.filter(job_id=self.job_id, claim_id=self.claim_id, kind=JobEventKind.RUNNING)
+        runs = Job.objects.filter(id=self.job_id, claim_id=self.claim_id, status=JobStatus.RUNNING)
+        return began.exists() and not runs.exists()
 
 
 @control_command(variadic="task_id", signature="[id1 [id2 [... [idN]]]]")
@@ -58,49 +84,52 @@ def engine_state(state: Any, **_: Any) -> dict[str, Any]:
 def _accept(state: Any, task_id: Any, act: Any) -> dict[str, Any]:
     pool = state.consumer.pool
     try:
-        jobs = _jobs(task_id)
+        targets = _targets(task_id)
     except ValueError:
         return {"error": "not a job's id, nor job:claim"}
-    for job_id in jobs:
-        act(pool, job_id)
-    return {"ok": f"cancelling {len(jobs)} jobs"}
+    for target in targets:
+        act(pool, target)
+    return {"ok": f"cancelling {len(targets)} jobs"}
 
 
-def _jobs(task_id: Any) -> list[UUID]:
+def _targets(task_id: Any) -> list[Target]:
     """Read one id or several. Raises ValueError."""
     ids: Iterable[str] = [task_id] if isinstance(task_id, str) else task_id or ()
-    return [UUID(tag.partition(":")[0]) for tag in ids]
+    return [Target.parse(tag) for tag in ids]
 
 
-def _cancel(pool: Any, job_id: UUID) -> None:
-    _canceller.submit(_cancel_row, pool, job_id)
+def _cancel(pool: Any, target: Target) -> None:
+    _canceller.submit(_cancel_row, pool, target)
 
 
-def _cancel_row(pool: Any, job_id: UUID) -> None:
+def _cancel_row(pool: Any, target: Target) -> None:
     for pause_seconds in PAUSES_SECONDS:
-        if _is_settled(pool, job_id):
+        if _is_settled(pool, target):
             return
         time.sleep(pause_seconds)
-    if not _is_settled(pool, job_id):
-        logger.error("a cancel was given up", extra={"action": "cancel_lost", "job_id": job_id})
+    if not _is_settled(pool, target):
+        logger.error("a cancel was given up", extra={"action": "cancel_lost", "job_id": target.job_id})
 
 
-def _is_settled(pool: Any, job_id: UUID) -> bool:
-    """Cancel the job; False if that is worth another try."""
+def _is_settled(pool: Any, target: Target) -> bool:
+    """Cancel what is named; False if that is worth another try."""
     close_old_connections()
+    extra = {"job_id": target.job_id, "claim_id": target.claim_id}
     try:
-        submission.cancel(caller=None, job_id=job_id)
+        if target.is_past():
+            logger.info("a cancel came after the run it named", extra={"action": "cancel_late", **extra})
+            return True
+        submission.cancel(caller=None, job_id=target.job_id)
     except NotFound:
-        logger.info("no such job to cancel", extra={"action": "cancel_unknown", "job_id": job_id})
+        logger.info("no such job to cancel", extra={"action": "cancel_unknown", **extra})
     except Exception as error:  # it must be in the log, which a future that nobody reads is not
-        extra = {"action": "cancel_failed", "job_id": job_id}
-        logger.warning("a job could not be cancelled: %r", error, extra=extra)
+        logger.warning("a job could not be cancelled: %r", error, extra={"action": "cancel_failed", **extra})
         return not isinstance(error, Error | broker.BrokerAway)
     else:
-        _abort(pool, job_id)
+        _abort(pool, target)
     return True
 
 
-def _abort(pool: Any, job_id: UUID) -> None:
+def _abort(pool: Any, target: Target) -> None:
     if isinstance(pool, EnginePool):
-        pool.host.abort_job(job_id, Abort.CANCELLED)
+        pool.host.abort_job(target.job_id, Abort.CANCELLED)

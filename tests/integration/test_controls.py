@@ -5,7 +5,9 @@ import uuid
 import pytest
 from django.db import OperationalError
 
-from inference import submission
+from inference import lifecycle, submission
+from inference.broker import Token
+from tests import factories
 from workers import controls
 
 
@@ -30,7 +32,7 @@ def cancel(monkeypatch: pytest.MonkeyPatch, error: Exception, failures: int) -> 
     """How often a cancel was tried."""
     cancels = Cancels(error, failures)
     monkeypatch.setattr(submission, "cancel", cancels)
-    controls._cancel_row(None, uuid.uuid4())
+    controls._cancel_row(None, controls.Target(uuid.uuid4()))
     return cancels.calls
 
 
@@ -50,3 +52,19 @@ def test_an_error_of_ours_is_said_and_not_repeated(
 ) -> None:
     assert cancel(monkeypatch, ValueError("a bug"), failures=99) == 1
     assert caplog.records[-1].__dict__["action"] == "cancel_failed"
+
+
+def test_a_revoke_that_names_a_run_leaves_the_next_run_of_the_job_alone(database: None) -> None:
+    job = factories.make_job()
+    first, second = Token(job.id, uuid.uuid4()), Token(job.id, uuid.uuid4())
+    target = controls.Target.parse(first.tag)
+    assert not target.is_past(), "claimed, and not begun"
+    lifecycle.apply([lifecycle.Start(first, "worker-1")])
+    assert not target.is_past()
+    controls._cancel_row(None, target)
+    lifecycle.apply([lifecycle.Retry(job.id)])
+    controls._cancel_row(None, target)
+    lifecycle.apply([lifecycle.Start(second, "worker-1")])
+    controls._cancel_row(None, target)
+    job.refresh_from_db()
+    assert (job.status, job.claim_id) == ("running", second.claim_id)
