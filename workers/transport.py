@@ -106,10 +106,10 @@ class Channel(stock.Channel):  # type: ignore[misc]
 
     def credit_changed(self) -> None:
         """On the hub's thread: credit grew or is gone. Ask again where that makes a difference."""
-        if self._asked is Asked.NOTHING:
-            return
         did_not_fit = self._offered.credit.sequences < 1 or self.terms.is_hungry(self._offered)
-        if did_not_fit or self._credit().sequences < 1:
+        if self._asked is Asked.NOTHING:
+            self._is_drained = self._is_drained and not did_not_fit  # a claim is next, not the bell
+        elif did_not_fit or self._credit().sequences < 1:
             self.ask_again()
 
     def ask_again(self) -> None:
