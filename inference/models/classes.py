@@ -1,0 +1,96 @@
+"""What a job is sorted by: its tier, and its length."""
+
+from typing import ClassVar
+
+from django.core.validators import MaxValueValidator, MinValueValidator
+from django.db import models
+
+from inference.models.validators import list_of_strings, slug
+
+
+class Tier(models.Model):
+    """A class of service: who goes first, and how long a job may wait."""
+
+    name = models.CharField(max_length=32, primary_key=True, validators=[slug])
+    position = models.PositiveSmallIntegerField(default=0, help_text="Order on pages.")
+    weight = models.FloatField(
+        default=100,
+        validators=[MinValueValidator(0.001)],
+        help_text="Share of service against other tiers.",
+    )
+    engine_priority = models.SmallIntegerField(default=0, help_text="vLLM's priority: lower goes first.")
+    target_wait_seconds = models.FloatField(
+        null=True, blank=True, help_text="Objective: jobs should start within this; empty for none."
+    )
+    start_deadline_seconds = models.FloatField(
+        default=300, validators=[MinValueValidator(0.1)], help_text="A job not started by then is expired."
+    )
+    sync_start_deadline_seconds = models.FloatField(
+        default=300,
+        validators=[MinValueValidator(0.1)],
+        help_text="The same for a synchronous call, whose client waits.",
+    )
+    run_timeout_seconds = models.FloatField(
+        default=600, validators=[MinValueValidator(0.1)], help_text="A job that runs longer is failed."
+    )
+    max_attempts = models.PositiveSmallIntegerField(
+        default=3,
+        validators=[MinValueValidator(1)],
+        help_text="A job whose worker died this often is failed; it can be retried by hand.",
+    )
+    uses_reserve = models.BooleanField(
+        default=False, help_text="May take the slots and KV tokens that each worker reserves (see the model)."
+    )
+    max_share = models.FloatField(
+        default=1,
+        validators=[MinValueValidator(0.01), MaxValueValidator(1)],
+        help_text="Of a worker's slots and KV tokens, while tiers with a share of 1 have work or had some in the "
+        "last 10 s; at least one slot. 1: no such bound.",
+    )
+    max_in_flight = models.PositiveIntegerField(
+        null=True,
+        blank=True,
+        help_text="Most jobs that may run at once, per model, over all workers; empty for no bound.",
+    )
+    gather_jobs = models.PositiveIntegerField(
+        default=0,
+        help_text="A worker with other work waits until this many jobs wait here, or for the gather time; "
+        "0: it never waits.",
+    )
+    gather_seconds = models.FloatField(
+        default=0, validators=[MinValueValidator(0)], help_text="Longest such wait of the oldest job; 0: none."
+    )
+    service_tiers = models.JSONField(
+        default=list,
+        blank=True,
+        validators=[list_of_strings],
+        help_text='OpenAI service_tier values that pick this tier, as ["flex"]; each value picks one tier.',
+    )
+
+    class Meta:
+        ordering: ClassVar = ["position", "name"]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class LengthClass(models.Model):
+    """A class of prompt lengths; each has queues of its own."""
+
+    name = models.CharField(max_length=32, primary_key=True, validators=[slug])
+    max_prompt_tokens = models.PositiveIntegerField(
+        null=True, blank=True, unique=True, help_text="Longest prompt, inclusive; empty for no bound."
+    )
+
+    max_in_flight = models.PositiveIntegerField(
+        null=True,
+        blank=True,
+        help_text="Most jobs that may run at once, per model, over all workers; empty for no bound.",
+    )
+
+    class Meta:
+        ordering: ClassVar = [models.F("max_prompt_tokens").asc(nulls_last=True)]
+        verbose_name_plural = "length classes"
+
+    def __str__(self) -> str:
+        return self.name

@@ -1,0 +1,89 @@
+"""The language models that are served."""
+
+from typing import ClassVar
+
+from django.core.validators import MaxValueValidator, MinValueValidator
+from django.db import models
+
+from inference.models.validators import list_of_strings, model_name
+
+
+class ServedModel(models.Model):
+    """A language model and the options of the engines that run it. Fields marked so need an engine restart."""
+
+    name = models.CharField(max_length=96, primary_key=True, validators=[model_name])
+    enabled = models.BooleanField(default=True, help_text="Requests for a disabled model are answered 404.")
+    is_default = models.BooleanField(default=False, help_text="Served by a worker that names no model.")
+    source = models.CharField(max_length=512, help_text="Local path or hub name. Needs an engine restart.")
+    estimates_tokens = models.BooleanField(
+        "estimate prompt tokens",
+        default=False,
+        help_text="For a model behind an external engine whose tokenizer is not on this machine: "
+        "a token is taken to be four bytes of the prompt.",
+    )
+    max_model_len = models.PositiveIntegerField(default=8192, help_text="Tokens. Needs an engine restart.")
+    max_num_seqs = models.PositiveIntegerField(default=32, help_text="Sequences. Needs an engine restart.")
+    max_num_batched_tokens = models.PositiveIntegerField(
+        null=True, blank=True, help_text="Tokens a step; empty for vLLM's default. Needs an engine restart."
+    )
+    dtype = models.CharField(max_length=16, default="auto", help_text="Needs an engine restart.")
+    enforce_eager = models.BooleanField(default=False, help_text="Skip compilation. Needs an engine restart.")
+    tensor_parallel_size = models.PositiveSmallIntegerField(default=1, help_text="Needs an engine restart.")
+    cpu_kv_cache_gib = models.FloatField(default=1.0, help_text="CPU engine only. Needs an engine restart.")
+    engine_args = models.JSONField(
+        default=list,
+        blank=True,
+        validators=[list_of_strings],
+        help_text='More vLLM arguments, as ["--seed", "0"]. Needs an engine restart.',
+    )
+    stall_seconds = models.FloatField(
+        default=60,
+        validators=[MinValueValidator(1)],
+        help_text="An engine without progress for so long, and for four times what its largest step should take, "
+        "while requests run, is restarted; not an external one. Needs an engine restart.",
+    )
+    kv_margin_tokens = models.PositiveIntegerField(default=16, help_text="KV room kept free per job.")
+    default_output_tokens = models.PositiveIntegerField(
+        default=256, help_text="Output expected of the first jobs of a key, until it is known what they bring."
+    )
+    prefill_tokens_per_second = models.FloatField(
+        default=4000,
+        validators=[MinValueValidator(0.001)],
+        help_text="Of the prompt, for estimates until enough calls were measured.",
+    )
+    decode_tokens_per_second = models.FloatField(
+        default=25,
+        validators=[MinValueValidator(0.001)],
+        help_text="Of one sequence's output, likewise.",
+    )
+    max_in_flight = models.PositiveIntegerField(
+        null=True, blank=True, help_text="Most jobs that may run at once over all workers; empty for no bound."
+    )
+    reserve_share = models.FloatField(
+        default=0.05,
+        validators=[MinValueValidator(0), MaxValueValidator(0.5)],
+        help_text="Of each worker's slots and KV tokens, for tiers that use the reserve only; "
+        "at least one slot from 8 slots up, none below.",
+    )
+    warmup_prompt = models.CharField(
+        max_length=512,
+        default="What is the capital of France?",
+        help_text="Asked of a fresh engine before it gets work.",
+    )
+    warmup_answer = models.CharField(
+        max_length=512, blank=True, default="", help_text="Must occur in the greedy answer; empty accepts any."
+    )
+
+    class Meta:
+        ordering: ClassVar = ["name"]
+        constraints: ClassVar = [
+            models.UniqueConstraint(
+                fields=["is_default"],
+                condition=models.Q(is_default=True),
+                name="one_default_model",
+                violation_error_message="Another model is the default one: untick it there first.",
+            )
+        ]
+
+    def __str__(self) -> str:
+        return self.name

@@ -1,0 +1,66 @@
+"""Whose work it is: tenants, their people and their keys."""
+
+from typing import ClassVar
+
+from django.conf import settings
+from django.core.validators import MinValueValidator
+from django.db import models
+from django.utils import timezone
+from rest_framework_api_key.models import AbstractAPIKey, BaseAPIKeyManager
+
+from inference.keys import OpenAIKeyGenerator
+from inference.models.classes import Tier
+from inference.models.validators import slug
+
+
+class Tenant(models.Model):
+    """Whose work it is: fairness between tenants is by weight."""
+
+    name = models.CharField(max_length=64, primary_key=True, validators=[slug])
+    weight = models.FloatField(
+        default=1,
+        validators=[MinValueValidator(0.001)],
+        help_text="Share of service against other tenants.",
+    )
+    created_at = models.DateTimeField(default=timezone.now, editable=False)
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Membership(models.Model):
+    """Which tenant a person who logs in works for: what they submit is its work, and they see its jobs only."""
+
+    user = models.OneToOneField(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="membership")
+    tenant = models.ForeignKey(
+        Tenant,
+        on_delete=models.PROTECT,
+        related_name="memberships",
+        help_text="Whose jobs the user submits and sees. Staff without one: the default tenant.",
+    )
+
+    def __str__(self) -> str:
+        return f"{self.user} of {self.tenant_id}"
+
+
+class ApiKeyManager(BaseAPIKeyManager):
+    """Makes keys that look like OpenAI's."""
+
+    key_generator = OpenAIKeyGenerator()
+
+
+class ApiKey(AbstractAPIKey):
+    """A tenant's key, stored hashed and shown once."""
+
+    prefix = models.CharField(max_length=11, unique=True, editable=False)
+    tenant = models.ForeignKey(Tenant, on_delete=models.CASCADE, related_name="api_keys")
+    tiers = models.ManyToManyField(Tier, blank=True, help_text="Tiers the key may use; none chosen means all.")
+    is_operator = models.BooleanField(
+        "operator", default=False, help_text="The key may pause, resume and drain queues and workers."
+    )
+
+    objects: ClassVar[ApiKeyManager] = ApiKeyManager()  # type: ignore[assignment]
+
+    class Meta(AbstractAPIKey.Meta):
+        verbose_name = "API key"
+        verbose_name_plural = "API keys"
