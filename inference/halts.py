@@ -26,6 +26,11 @@ class Action(StrEnum):
     """End of both."""
 
 
+QUEUE_PERMISSION: Final = "inference.change_queuelimit"
+WORKER_PERMISSION: Final = "inference.change_workerlimit"
+PERMISSIONS: Final = (QUEUE_PERMISSION, WORKER_PERMISSION)
+"""Whoever has both of them is an operator."""
+
 HALT_FIELDS: Final = ("is_paused", "is_draining", "halted_at", "halted_by", "resumed_at")
 """All that a halt writes: what an admin edits beside it meanwhile stays."""
 

@@ -126,6 +126,11 @@ class WorkerLimits:
         """Whether it claims nothing."""
         return self.is_paused or self.is_draining
 
+    def signed(self, detail: str) -> str:
+        """Return a worker's own detail with who halted it, if somebody did: for operators alone."""
+        by = [f"by {self.halted_by}"] if self.is_halted and self.halted_by else []
+        return ", ".join([*by, *([detail] if detail else [])])
+
 
 NO_WORKER_LIMITS: Final = WorkerLimits()
 

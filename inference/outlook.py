@@ -33,8 +33,10 @@ class QueueOutlook:
 class Outlook:
     """Everything known at one moment. Costs a few reads, whatever waits. Raises broker.BrokerAway."""
 
-    def __init__(self, limits: Limits, *, now: datetime) -> None:
+    def __init__(self, limits: Limits, *, now: datetime, names_operators: bool = False) -> None:
+        """Look. `names_operators`: whether details may say who paused or drained, as they may to operators."""
         self.limits = limits
+        self.names_operators = names_operators
         names = limits.queues()
         self.stats: Mapping[str, broker.QueueStats] = {s.queue: s for s in broker.get_broker().stats(names)}
         """The queues' numbers, by name."""
@@ -120,7 +122,7 @@ class Outlook:
             engines=tuple(self._engine(worker) for worker in serving),
             other_engines=len(workers) - len(serving),
             is_paused=own.is_paused,
-            halted_by=own.halted_by,
+            halted_by=own.halted_by if self.names_operators else "",
             caps=tuple(self._caps(queue, name)),
             uses_reserve=tier.uses_reserve,
             max_share=tier.max_share,
@@ -146,7 +148,7 @@ class Outlook:
         return waiting.Engine(
             name=worker.name,
             state=WorkerState(worker.state),
-            detail=worker.state_detail,
+            detail=self._detail(worker),
             slots=worker.slots,
             in_flight=self._in_flight(worker),
             kv_tokens=worker.kv_capacity_tokens,
@@ -154,6 +156,10 @@ class Outlook:
             reserved_slots=kept.sequences,
             reserved_kv=kept.kv_tokens,
         )
+
+    def _detail(self, worker: Worker) -> str:
+        detail = worker.state_detail
+        return self.limits.of_worker(worker.name).signed(detail) if self.names_operators else detail
 
     def _served(self, worker: Worker) -> list[str]:
         return routing.served(self._models[worker.model_id], model=worker.model_id, patterns=worker.serve)

@@ -18,7 +18,7 @@ from inference.states import Endpoint
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caller:
-    """Who asks: a tenant by one of its keys."""
+    """Who asks: a tenant by one of its keys, or a user of it at the dashboard."""
 
     tenant: str
     api_key_id: str | None = None
@@ -26,7 +26,7 @@ class Caller:
     """Tiers the key may use; None is all."""
     tenant_weight: float = 1.0
     is_operator: bool = False
-    """The key may pause, resume and drain queues and workers."""
+    """May pause, resume and drain queues and workers, and see who did."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,7 +2,7 @@
 
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final, Literal
 
@@ -36,7 +36,7 @@ class QueueRow:
     is_paused: bool = False
     is_draining: bool = False
     halted_by: str = ""
-    """Who paused, drained or resumed it last."""
+    """Who paused, drained or resumed it last; empty for who is no operator."""
     waiting_reason: str = ""
     """What holds its first job now, one of `waiting.Reason`; empty if no job waits."""
     waiting_detail: str = ""
@@ -112,14 +112,17 @@ class Totals:
     workers: int
 
 
-def look() -> Outlook:
-    """Return what is known now of all queues, for who asks more than one thing of it. Raises broker.BrokerAway."""
-    return Outlook(snapshot.limits(), now=timezone.now())
+def look(*, names_operators: bool = False) -> Outlook:
+    """Return what is known now of all queues, for who asks more than one thing of it. Raises broker.BrokerAway.
+
+    `names_operators` tells who paused or drained: to operators, in the admin and on the command line.
+    """
+    return Outlook(snapshot.limits(), now=timezone.now(), names_operators=names_operators)
 
 
-def queue_rows(outlook: Outlook | None = None) -> list[QueueRow]:
-    """Every job queue, in a stable order. Raises broker.BrokerAway."""
-    outlook = outlook or look()
+def queue_rows(outlook: Outlook | None = None, *, names_operators: bool = False) -> list[QueueRow]:
+    """Every job queue, in a stable order (an `outlook` says itself who is named). Raises broker.BrokerAway."""
+    outlook = outlook or look(names_operators=names_operators)
     return [_queue_row(outlook, name, found) for name, found in outlook.of_queues().items()]
 
 
@@ -139,23 +142,31 @@ def control_row() -> QueueRow:
     )
 
 
-def waiting_of(jobs: Iterable[Job], outlook: Outlook | None = None) -> dict[uuid.UUID, JobWaiting]:
+def waiting_of(
+    jobs: Iterable[Job], outlook: Outlook | None = None, *, names_operators: bool = False
+) -> dict[uuid.UUID, JobWaiting]:
     """Why each of the jobs waits that are queued; empty while Redis is away. Costs the same whatever waits."""
     queued = [job.pk for job in jobs if job.status == JobStatus.QUEUED]
     if not queued:
         return {}
     try:
-        outlook = outlook or look()
+        outlook = outlook or look(names_operators=names_operators)
         found = outlook.of_jobs(queued)
     except broker.BrokerAway:
         return {}
     return {job_id: _job_waiting(found, job_id, outlook.now) for job_id in queued}
 
 
-def worker_rows(workers: Iterable[Worker] | None = None) -> list[WorkerRow]:
+def worker_rows(workers: Iterable[Worker] | None = None, *, names_operators: bool = False) -> list[WorkerRow]:
     """Every known worker by name (or those given); silent ones stay, stale, until they are pruned."""
     now = timezone.now()
-    return [_worker_row(worker, now) for worker in (Worker.objects.all() if workers is None else workers)]
+    rows = [_worker_row(worker, now) for worker in (Worker.objects.all() if workers is None else workers)]
+    return [_signed(row) for row in rows] if names_operators else rows
+
+
+def _signed(row: WorkerRow) -> WorkerRow:
+    """Return the row of a worker with who halted it."""
+    return replace(row, state_detail=snapshot.limits().of_worker(row.name).signed(row.state_detail))
 
 
 def rates_rows() -> dict[str, RatesRow]:
@@ -238,7 +249,7 @@ def _queue_row(outlook: Outlook, queue: str, found: QueueOutlook) -> QueueRow:
         cap=outlook.limits.queue_cap(queue),
         is_paused=own.is_paused,
         is_draining=own.is_draining,
-        halted_by=own.halted_by,
+        halted_by=own.halted_by if outlook.names_operators else "",
         waiting_reason=first.reason if first else "",
         waiting_detail=first.detail if first else "",
         expected_wait_seconds=found.expected_wait_seconds,

@@ -87,12 +87,12 @@ def _broker_columns(row: dict[str, Any]) -> dict[str, Any]:
 
 def queue_rows() -> list[dict[str, Any]]:
     """Return every job queue, then Celery's own, as plain values."""
-    return [_plain(row) for row in [*selectors.queue_rows(), selectors.control_row()]]
+    return [_plain(row) for row in [*selectors.queue_rows(names_operators=True), selectors.control_row()]]
 
 
 def worker_rows() -> list[dict[str, Any]]:
     """Return every worker with its engine's state, as plain values."""
-    return [_plain(row) for row in selectors.worker_rows()]
+    return [_plain(row) for row in selectors.worker_rows(names_operators=True)]
 
 
 def _plain(row: Any) -> dict[str, Any]:

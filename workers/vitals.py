@@ -29,9 +29,10 @@ def halted(condition: Condition, limits: WorkerLimits, *, in_flight: int) -> Con
 
 
 def _detail(limits: WorkerLimits, in_flight: int) -> str:
+    """Say how far it is; not by whom, since every tenant reads it."""
     if in_flight:
-        return f"by {limits.halted_by}, {in_flight} in flight"
-    return f"by {limits.halted_by}, may be stopped" if limits.is_draining else f"by {limits.halted_by}"
+        return f"{in_flight} in flight"
+    return "may be stopped" if limits.is_draining else ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -210,7 +210,7 @@ class QueueLimitAdmin(WithHalts, WithBacklog, KeptName, admin.ModelAdmin):
     form = QueueLimitForm
     queues_by = "queue"
     halt = staticmethod(halts.halt_queues)
-    halt_permission = "inference.change_queuelimit"
+    halt_permission = halts.QUEUE_PERMISSION
     actions = ACTIONS
     list_display = ("queue", "max_jobs", "max_in_flight", "is_paused", "is_draining", "halted", *backlog.COLUMNS)
     list_filter = ("is_paused", "is_draining")

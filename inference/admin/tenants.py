@@ -1,7 +1,7 @@
 """Tenants and their API keys."""
 
 import functools
-from typing import Any, Final
+from typing import Any
 
 from django.contrib import admin, messages
 from django.db import transaction
@@ -11,13 +11,9 @@ from django.utils.html import format_html
 from rest_framework_api_key.admin import APIKeyModelAdmin
 from rest_framework_api_key.models import APIKey
 
-from inference import publication
-from inference.admin.limits import QueueLimitAdmin
+from inference import halts, publication
 from inference.admin.readonly import KeptName
-from inference.admin.workers import HaltsWorkers
 from inference.models import ApiKey, Tenant
-
-HALT_PERMISSIONS: Final = (QueueLimitAdmin.halt_permission, HaltsWorkers.halt_permission)
 
 admin.site.unregister(APIKey)  # the library's own table: keys here have a tenant
 
@@ -79,7 +75,7 @@ class ApiKeyAdmin(APIKeyModelAdmin):
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
         """Fix what ended, and `is_operator` for users who may not halt: no key may do more than who made it."""
         others = (*super().get_readonly_fields(request, obj),)
-        return others if request.user.has_perms(HALT_PERMISSIONS) else (*others, "is_operator")
+        return others if request.user.has_perms(halts.PERMISSIONS) else (*others, "is_operator")
 
     def save_model(self, request: HttpRequest, obj: Any, form: Any = None, change: bool = False) -> None:  # noqa: ARG002, FBT001, FBT002 - Django's
         """Save; a new key is told now or never."""

@@ -14,7 +14,7 @@ class HaltsWorkers(WithHalts, ReadOnly):
     """Mixed into a ModelAdmin whose rows' keys are names of workers."""
 
     halt = staticmethod(halts.halt_workers)
-    halt_permission = "inference.change_workerlimit"
+    halt_permission = halts.WORKER_PERMISSION
 
 
 @admin.register(WorkerLimit)

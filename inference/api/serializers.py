@@ -293,7 +293,8 @@ def job(row: Job, request: HttpRequest | Request) -> dict[str, Any]:
     return dict(JobDetailSerializer(row, context={"request": request}).data)
 
 
-def look(row: Job, request: HttpRequest | Request) -> dict[str, Any]:
+def look(row: Job, request: HttpRequest | Request, *, names_operators: bool) -> dict[str, Any]:
     """Return the same and, if it is queued, why it waits: two more trips to Redis."""
-    context = {"request": request, "waiting": selectors.waiting_of([row])}
+    waiting = selectors.waiting_of([row], names_operators=names_operators)
+    context = {"request": request, "waiting": waiting}
     return dict(JobLookSerializer(row, context=context).data)

@@ -85,10 +85,10 @@ def retry(request: HttpRequest, caller: Caller, job_id: uuid.UUID) -> HttpRespon
 
 
 def _board(caller: Caller) -> dict[str, Any]:
-    workers = selectors.worker_rows()
+    workers = selectors.worker_rows(names_operators=caller.is_operator)
     outlook, queues = None, None
     with suppress(broker.BrokerAway):  # jobs and workers are rows, and can be told without it
-        outlook = selectors.look()
+        outlook = selectors.look(names_operators=caller.is_operator)
         queues = selectors.queue_rows(outlook)
     return {
         "jobs": _newest(caller, outlook),

@@ -2,9 +2,11 @@
 
 import pytest
 
-from inference import fleet
+from inference import fleet, halts, snapshot
 from inference.api import authentication
+from inference.halts import Action
 from inference.models import ApiKey, QueueLimit, ServedModel, WorkerLimit
+from inference.states import WorkerState
 from tests import factories
 from tests.integration.api_server import Api
 
@@ -78,6 +80,33 @@ def test_a_queued_job_says_why_it_waits_and_where_it_is(operator: Api) -> None:
     assert waiting["expected_start"] is not None
     operator.post(f"/api/v1/queues/{QUEUE}/pause/", {})
     assert operator.get(f"/api/v1/jobs/{job_id}/").json()["waiting"]["reason"] == "paused"
+
+
+@pytest.mark.parametrize("is_operator", [True, False])
+def test_who_paused_is_told_to_operators_alone(api: Api, *, is_operator: bool) -> None:
+    ApiKey.objects.update(is_operator=is_operator)
+    job_id = submit(api)
+    fleet.report(factories.make_report(name="w@here", state=WorkerState.PAUSED, state_detail="2 in flight"))
+    halts.halt_workers(Action.PAUSE, ["w@here"], by="user ann")
+    held_by_worker = told(api, job_id)
+    halts.halt_queues(Action.PAUSE, [QUEUE], by="user ann")
+    signed, by = ("by user ann, ", " by user ann") if is_operator else ("", "")
+    worker = f"w@here is paused ({signed}2 in flight)"
+    assert held_by_worker == {"worker": f"{signed}2 in flight", "job": worker, "queue": worker}
+    paused = f"queue {QUEUE} is paused{by}"
+    assert told(api, job_id) == {"worker": f"{signed}2 in flight", "job": paused, "queue": paused}
+
+
+def told(api: Api, job_id: str) -> dict[str, str]:
+    snapshot.forget()
+    [queue] = [row for row in api.get("/api/v1/queues/").json() if row["queue"] == QUEUE]
+    [worker] = api.get("/api/v1/workers/").json()
+    job = api.get(f"/api/v1/jobs/{job_id}/").json()
+    return {
+        "worker": worker["state_detail"],
+        "job": job["waiting"]["detail"],
+        "queue": queue["waiting_detail"],
+    }
 
 
 def test_a_job_that_ended_waits_for_nothing(api: Api) -> None:

@@ -12,7 +12,7 @@ import django.db
 import httpx
 import pytest
 from django.conf import settings
-from django.contrib.auth.models import User
+from django.contrib.auth.models import Permission, User
 from django.test import Client
 from django.urls import reverse
 
@@ -280,8 +280,22 @@ def test_the_board_says_why_jobs_and_queues_wait(member: Client) -> None:
     assert board.count('title="no worker serves queue') == 2  # the job's, and its queue's
     halts.halt_queues(halts.Action.PAUSE, [QUEUE], by="user ann")
     board = member.get(BOARD).content.decode()
-    assert f'title="queue {QUEUE} is paused by user ann"' in board
+    assert f'title="queue {QUEUE} is paused"' in board
+    assert '<span class="why"><span class="chip paused">paused</span>' in board
+    assert "ann" not in board
+
+
+def test_the_board_tells_who_paused_to_those_who_may(sluice: Broker, tokenizer: Path) -> None:
+    operator = make_user("op", is_staff=True)
+    browser_of(operator).post(SUBMIT, form())
+    halts.halt_queues(halts.Action.PAUSE, [QUEUE], by="user ann")
+    assert "user ann" not in browser_of(operator).get(BOARD).content.decode()
+    operator.user_permissions.set(
+        Permission.objects.filter(codename__in=["change_queuelimit", "change_workerlimit"])
+    )
+    board = browser_of(operator).get(BOARD).content.decode()
     assert '<span class="why" title="by user ann"><span class="chip paused">paused</span>' in board
+    assert f'title="queue {QUEUE} is paused by user ann"' in board
 
 
 def test_the_board_asks_the_database_little(member: Client, django_assert_max_num_queries: Any) -> None:

@@ -56,7 +56,8 @@ def test_of_a_paused_queue(sluice: Broker) -> None:
     halts.halt_queues(halts.Action.PAUSE, [QUEUE], by="user ann")
     found = why(job)
     assert (found.reason, found.expected_start) == (Reason.PAUSED, None)
-    assert "by user ann" in found.detail
+    assert found.detail == f"queue {QUEUE} is paused"
+    assert selectors.waiting_of([job], names_operators=True)[job.pk].detail == f"{found.detail} by user ann"
 
 
 def test_without_a_worker(sluice: Broker) -> None:

@@ -10,10 +10,10 @@ READY = Condition(WorkerState.READY, ready_at=100.0, kv_capacity_tokens=7)
 @pytest.mark.parametrize(
     ("limits", "in_flight", "state", "detail"),
     [
-        (WorkerLimits(is_paused=True, halted_by="user ann"), 0, WorkerState.PAUSED, "by user ann"),
-        (WorkerLimits(is_paused=True, halted_by="user ann"), 2, WorkerState.PAUSED, "by user ann, 2 in flight"),
-        (WorkerLimits(is_draining=True, halted_by="ann"), 2, WorkerState.DRAINING, "by ann, 2 in flight"),
-        (WorkerLimits(is_draining=True, halted_by="ann"), 0, WorkerState.DRAINING, "by ann, may be stopped"),
+        (WorkerLimits(is_paused=True, halted_by="user ann"), 0, WorkerState.PAUSED, ""),
+        (WorkerLimits(is_paused=True, halted_by="user ann"), 2, WorkerState.PAUSED, "2 in flight"),
+        (WorkerLimits(is_draining=True, halted_by="ann"), 2, WorkerState.DRAINING, "2 in flight"),
+        (WorkerLimits(is_draining=True, halted_by="ann"), 0, WorkerState.DRAINING, "may be stopped"),
     ],
 )
 def test_a_halted_worker_is_not_ready(

@@ -89,7 +89,9 @@ class JobDetail(APIView):
     @extend_schema(operation_id="jobs_get", responses=serializers.JobLookSerializer)
     def get(self, request: Request, job_id: uuid.UUID) -> Response:
         """Return the job, with its result once it succeeded, and while it is queued with why it waits."""
-        return Response(serializers.look(selectors.job_for(_caller(request).tenant, job_id), request))
+        caller = _caller(request)
+        job = selectors.job_for(caller.tenant, job_id)
+        return Response(serializers.look(job, request, names_operators=caller.is_operator))
 
 
 class JobCancel(APIView):
@@ -114,19 +116,21 @@ class Queues(APIView):
     """The queues."""
 
     @extend_schema(operation_id="queues_list", responses=serializers.QueueSerializer(many=True))
-    def get(self, request: Request) -> Response:  # noqa: ARG002 - DRF's signature
+    def get(self, request: Request) -> Response:
         """List every queue with its backlog in jobs, tokens and seconds, and with what holds its first job."""
-        return Response(serializers.QueueSerializer(selectors.queue_rows(), many=True).data)
+        rows = selectors.queue_rows(names_operators=_caller(request).is_operator)
+        return Response(serializers.QueueSerializer(rows, many=True).data)
 
 
 class Workers(APIView):
     """The workers."""
 
     @extend_schema(operation_id="workers_list", responses=serializers.WorkerSerializer(many=True))
-    def get(self, request: Request) -> Response:  # noqa: ARG002 - DRF's signature
+    def get(self, request: Request) -> Response:
         """List every worker as it last reported itself."""
+        rows = selectors.worker_rows(names_operators=_caller(request).is_operator)
         rates = {"rates": selectors.rates_rows()}
-        return Response(serializers.WorkerSerializer(selectors.worker_rows(), many=True, context=rates).data)
+        return Response(serializers.WorkerSerializer(rows, many=True, context=rates).data)
 
 
 def _caller(request: Request) -> Caller:

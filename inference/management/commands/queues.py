@@ -30,7 +30,7 @@ class Command(halting.HaltingCommand):
 
     def rows(self) -> Sequence[QueueRow]:
         """Return every job queue."""
-        return selectors.queue_rows()
+        return selectors.queue_rows(names_operators=True)
 
     def drawn(self, rows: Sequence[QueueRow]) -> str:
         """Return the table."""

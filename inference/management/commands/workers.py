@@ -30,7 +30,7 @@ class Command(halting.HaltingCommand):
 
     def rows(self) -> Sequence[WorkerRow]:
         """Return every known worker."""
-        return selectors.worker_rows()
+        return selectors.worker_rows(names_operators=True)
 
     def drawn(self, rows: Sequence[WorkerRow]) -> str:
         """Return the table."""
