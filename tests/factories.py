@@ -8,7 +8,7 @@ from typing import Any
 import uuid_utils.compat
 from django.utils import timezone
 
-from inference import estimates, fleet, lifecycle
+from inference import estimates, fleet, lifecycle, publication
 from inference.broker import Broker, Token
 from inference.limits import LengthLimits, Limits, ModelLimits, TierLimits
 from inference.models import ApiKey, Job, Tenant
@@ -44,6 +44,11 @@ def make_new_job(**overrides: Any) -> lifecycle.NewJob:
 def make_job(**overrides: Any) -> Job:
     """A queued job's row, published nowhere."""
     return lifecycle.create([make_new_job(**overrides)])[0]
+
+
+def publish(*jobs: Job) -> None:
+    """Put the jobs, rows by now, into their queues."""
+    publication.publish([publication.entry_of(job, tenant_weight=1.0) for job in jobs])
 
 
 def make_running_job(*, attempts: int = 1, worker: str = "worker-1", **overrides: Any) -> tuple[Job, Token]:

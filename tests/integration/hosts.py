@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from django.conf import settings
 
-from inference import lifecycle, publication, snapshot
+from inference import lifecycle, snapshot
 from inference.broker import Broker, Claimed, ClaimRequest, Credit
 from inference.models import Job
 from inference.states import EngineKind
@@ -136,7 +136,7 @@ class Hosted:
 
     def publish(self, **overrides: Any) -> Job:
         job = factories.make_job(**overrides)
-        publication.publish([publication.entry_of(job, tenant_weight=1.0)])
+        factories.publish(job)
         return job
 
     def claim(self, _job: Job | None = None) -> Claimed:

@@ -2,59 +2,42 @@
 
 from typing import Any
 
-import pytest
 from django.contrib.admin.models import LogEntry
 from django.contrib.auth.models import Permission, User
 from django.test import Client
-from django.urls import reverse
 
 from inference import fleet, halts, snapshot
-from inference.broker import Broker
 from inference.models import ApiKey, QueueLimit, Worker, WorkerLimit
 from tests import factories
+from tests.integration import admin_pages
+from tests.integration.admin_pages import act, url
+
+page = admin_pages.page
 
 QUEUE = f"{factories.MODEL}.bulk.long"
 
 
-@pytest.fixture
-def page(sluice: Broker, monkeypatch: pytest.MonkeyPatch) -> Client:
-    """The site as a superuser sees it."""
-    plain = {
-        "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
-        "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"},
-    }
-    monkeypatch.setattr("django.conf.settings.STORAGES", plain)
-    client = Client()
-    client.force_login(User.objects.create_superuser("ann"))
-    return client
-
-
-def act(page: Client, model: str, action: str, *keys: str) -> str:
-    data = {"action": action, "_selected_action": list(keys)}
-    return page.post(reverse(f"admin:inference_{model}_changelist"), data, follow=True).content.decode()
-
-
 def test_every_queue_is_in_the_list_and_can_be_paused_there(page: Client) -> None:
-    shown = page.get(reverse("admin:inference_queuelimit_changelist")).content.decode()
+    shown = page.get(url(QueueLimit, "changelist")).content.decode()
     assert shown.count("action-select") >= len(snapshot.limits().queues()) == 9
-    assert f"Paused. {QUEUE}" in act(page, "queuelimit", "pause", QUEUE)
+    assert f"Paused. {QUEUE}" in act(page, QueueLimit, "pause", QUEUE)
     row = QueueLimit.objects.get(queue=QUEUE)
-    assert (row.is_paused, row.halted_by) == (True, "user ann")
+    assert (row.is_paused, row.halted_by) == (True, "user root")
     assert LogEntry.objects.get(object_id=QUEUE).change_message == "Paused."
 
 
 def test_a_resume_ends_a_pause(page: Client) -> None:
     halts.halt_queues(halts.Action.PAUSE, [QUEUE], by="command")
-    act(page, "queuelimit", "resume", QUEUE)
+    act(page, QueueLimit, "resume", QUEUE)
     assert not QueueLimit.objects.get(queue=QUEUE).is_paused
 
 
 def test_a_worker_is_drained_from_the_registry_and_resumed_when_it_is_gone(page: Client) -> None:
     fleet.report(factories.make_report(name="worker-1"))
-    act(page, "worker", "drain", "worker-1")
+    act(page, Worker, "drain", "worker-1")
     assert WorkerLimit.objects.get(worker="worker-1").is_draining
     Worker.objects.all().delete()
-    act(page, "workerlimit", "resume", "worker-1")
+    act(page, WorkerLimit, "resume", "worker-1")
     assert not WorkerLimit.objects.get(worker="worker-1").is_halted
     assert {entry.change_message for entry in LogEntry.objects.filter(object_id="worker-1")} == {
         "Drains.",
@@ -68,10 +51,10 @@ def form(**changes: Any) -> dict[str, Any]:
 
 def test_a_pause_ticked_in_the_form_is_one_as_any_other(page: Client) -> None:
     QueueLimit.objects.create(queue=QUEUE)
-    change = reverse("admin:inference_queuelimit_change", args=[QUEUE])
+    change = url(QueueLimit, "change", QUEUE)
     page.post(change, form(is_paused="on"))
     row = QueueLimit.objects.get(queue=QUEUE)
-    assert (row.is_paused, row.halted_by, row.resumed_at) == (True, "user ann", None)
+    assert (row.is_paused, row.halted_by, row.resumed_at) == (True, "user root", None)
     page.post(change, form())
     row.refresh_from_db()
     assert row.resumed_at is not None
@@ -80,7 +63,7 @@ def test_a_pause_ticked_in_the_form_is_one_as_any_other(page: Client) -> None:
 
 def test_another_edit_is_no_halt(page: Client) -> None:
     QueueLimit.objects.create(queue=QUEUE)
-    page.post(reverse("admin:inference_queuelimit_change", args=[QUEUE]), form(max_jobs="7"))
+    page.post(url(QueueLimit, "change", QUEUE), form(max_jobs="7"))
     row = QueueLimit.objects.get(queue=QUEUE)
     assert (row.max_jobs, row.halted_at) == (7, None)
 
@@ -90,22 +73,22 @@ def test_one_who_may_only_look_cannot_pause(page: Client) -> None:
     viewer.user_permissions.add(*Permission.objects.filter(codename__in=["view_queuelimit", "view_worker"]))
     page.force_login(viewer)
     fleet.report(factories.make_report(name="worker-1"))
-    act(page, "queuelimit", "pause", QUEUE)
-    act(page, "worker", "pause", "worker-1")
+    act(page, QueueLimit, "pause", QUEUE)
+    act(page, Worker, "pause", "worker-1")
     assert not QueueLimit.objects.filter(is_paused=True).exists()
     assert not WorkerLimit.objects.exists()
 
 
 def test_only_one_who_may_halt_makes_an_operators_key(page: Client) -> None:
     data = {"name": "ops", "tenant": "default", "is_operator": "on"}
-    add = reverse("admin:inference_apikey_add")
+    add = url(ApiKey, "add")
     page.post(add, data)
     clerk = User.objects.create_user("clerk", is_staff=True)
     clerk.user_permissions.add(*Permission.objects.filter(codename__in=["add_apikey", "change_apikey"]))
     page.force_login(clerk)
     page.post(add, data)
     assert [*ApiKey.objects.order_by("created").values_list("is_operator", flat=True)] == [True, False]
-    page.post(reverse("admin:inference_apikey_change", args=[ApiKey.objects.latest("created").pk]), data)
+    page.post(url(ApiKey, "change", ApiKey.objects.latest("created").pk), data)
     assert ApiKey.objects.filter(is_operator=True).count() == 1
 
 
@@ -116,6 +99,6 @@ def test_one_who_may_only_look_at_keys_revokes_none(page: Client) -> None:
         Permission.objects.get(codename="view_apikey", content_type__app_label="inference")
     )
     page.force_login(viewer)
-    act(page, "apikey", "revoke", str(row.pk))
+    act(page, ApiKey, "revoke", row.pk)
     row.refresh_from_db()
     assert not row.revoked

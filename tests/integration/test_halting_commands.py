@@ -11,7 +11,7 @@ import pytest
 from django.conf import settings
 from django.core.management import CommandError, call_command
 
-from inference import fleet, publication
+from inference import fleet
 from inference.broker import Broker, BrokerAway
 from inference.models import QueueLimit, WorkerLimit
 from tests import factories
@@ -31,7 +31,7 @@ def line_of(name: str, text: str) -> str:
 
 
 def publish() -> None:
-    publication.publish([publication.entry_of(factories.make_job(), tenant_weight=1.0)])
+    factories.publish(factories.make_job())
 
 
 def test_each_queue_has_a_line_with_what_holds_it(sluice: Broker) -> None:

@@ -13,7 +13,7 @@ import uuid_utils.compat
 from django.conf import settings
 
 from inference import broker as broker_module
-from inference import lifecycle, publication
+from inference import lifecycle
 from inference.broker import Broker, Claimed, ClaimRequest, Credit
 from inference.models import Job
 from inference.states import ReleaseReason
@@ -54,7 +54,7 @@ def claim(broker: Broker, queue: str = QUEUE) -> Claimed:
 def running(broker: Broker) -> Claimed:
     """A claim whose job runs."""
     job = factories.make_job()
-    publication.publish([publication.entry_of(job, tenant_weight=1.0)])
+    factories.publish(job)
     claimed = claim(broker)
     lifecycle.apply([lifecycle.Start(claimed.token, "worker-1@test")])
     return claimed
@@ -134,7 +134,7 @@ def test_a_job_claimed_but_not_started_keeps_its_lease_too(
     keeper: Keeper, sluice: Broker, redis_client: redis.Redis
 ) -> None:
     job = factories.make_job()
-    publication.publish([publication.entry_of(job, tenant_weight=1.0)])
+    factories.publish(job)
     claim(sluice)
     wipe(redis_client, sluice)
     look(keeper)
@@ -257,7 +257,7 @@ def test_waiting_for_the_last_claim_ends_with_it(sluice: Broker) -> None:
     held = Held()
     assert held.wait_until_empty(seconds=0)
     job = factories.make_job()
-    publication.publish([publication.entry_of(job, tenant_weight=1.0)])
+    factories.publish(job)
     claimed = claim(sluice)
     HELD.drop(claimed.token)
     held.add(claimed)

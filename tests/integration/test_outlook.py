@@ -8,7 +8,7 @@ import pytest
 from django.utils import timezone
 
 from inference import broker as broker_module
-from inference import fleet, halts, lifecycle, outlook, publication, selectors
+from inference import fleet, halts, lifecycle, outlook, selectors
 from inference.broker import Broker, ClaimRequest, Credit, TierTerms
 from inference.models import Job, LengthClass, QueueLimit, ServedModel, Tier
 from inference.retries import Backoff
@@ -26,7 +26,7 @@ QUEUE = f"{factories.MODEL}.standard.short"
 
 def publish(count: int = 1, **fields: Any) -> list[Job]:
     jobs = [factories.make_job(**fields) for _ in range(count)]
-    publication.publish([publication.entry_of(job, tenant_weight=1.0) for job in jobs])
+    factories.publish(*jobs)
     return jobs
 
 

@@ -7,7 +7,7 @@ import pytest
 from django.conf import settings
 from django.utils import timezone
 
-from inference import lifecycle, maintenance, publication, reconciliation
+from inference import lifecycle, maintenance, reconciliation
 from inference.broker import Broker, ClaimRequest, Credit, Token
 from inference.models import Job
 from inference.reconciliation import Reconciled, Reconciler
@@ -15,10 +15,6 @@ from tests import factories
 from tests.clock import Clock
 
 LATER = timedelta(seconds=10)
-
-
-def publish(*jobs: Job) -> None:
-    publication.publish([publication.entry_of(job, tenant_weight=1.0) for job in jobs])
 
 
 def run(reconciler: Reconciler | None = None) -> Reconciled:
@@ -46,7 +42,7 @@ def claim(broker: Broker, job: Job) -> Token:
 
 
 def test_nothing_to_do_is_nothing_done(sluice: Broker) -> None:
-    publish(factories.make_job(), factories.make_job())
+    factories.publish(factories.make_job(), factories.make_job())
 
     assert run() == Reconciled()
 
@@ -69,7 +65,7 @@ def test_a_job_on_its_way_is_not_overtaken(sluice: Broker) -> None:
 @pytest.mark.parametrize("hours", [-1, 1])
 def test_a_clock_that_is_wrong_keeps_nothing_from_being_put_right(sluice: Broker, hours: int) -> None:
     lost, over = factories.make_job(), factories.make_job()
-    publish(over)
+    factories.publish(over)
     lifecycle.apply([lifecycle.Cancel(over.id)])
 
     assert Reconciler().run(timezone.now() + timedelta(hours=hours)) == Reconciled(published=1, discarded=1)
@@ -79,7 +75,7 @@ def test_a_clock_that_is_wrong_keeps_nothing_from_being_put_right(sluice: Broker
 def test_after_a_wipe_all_that_wait_are_queued_again(sluice: Broker) -> None:
     factories.make_tenant("acme", weight=3)
     jobs = [factories.make_job(tenant=tenant) for tenant in ("default", "acme") for _ in range(5)]
-    publish(*jobs)
+    factories.publish(*jobs)
     wipe(sluice)
 
     assert run() == Reconciled(published=10)
@@ -113,7 +109,7 @@ def test_a_run_that_took_its_time_stops_and_the_next_goes_on(
 
 def test_a_leased_or_queued_job_is_never_queued_twice(sluice: Broker) -> None:
     job = factories.make_job()
-    publish(job)
+    factories.publish(job)
     claim(sluice, job)  # the start is not committed yet: the row still says queued
 
     assert run() == Reconciled()
@@ -122,7 +118,7 @@ def test_a_leased_or_queued_job_is_never_queued_twice(sluice: Broker) -> None:
 
 def test_an_entry_whose_row_is_finished_is_dropped_and_its_watchers_told(sluice: Broker) -> None:
     job = factories.make_job(streamed=True)
-    publish(job)
+    factories.publish(job)
     sluice.watch(job.id, "web-1")
     token = claim(sluice, job)
     lifecycle.apply([lifecycle.Start(token, "worker-1"), factories.make_success(token)])
@@ -134,7 +130,7 @@ def test_an_entry_whose_row_is_finished_is_dropped_and_its_watchers_told(sluice:
 
 def test_a_finish_whose_ack_is_on_its_way_is_left_alone(sluice: Broker) -> None:
     job = factories.make_job()
-    publish(job)
+    factories.publish(job)
     token = claim(sluice, job)
     lifecycle.apply([lifecycle.Start(token, "worker-1"), factories.make_success(token)])
 
@@ -144,7 +140,7 @@ def test_a_finish_whose_ack_is_on_its_way_is_left_alone(sluice: Broker) -> None:
 
 def test_a_cancel_that_redis_never_heard_of_takes_the_entry_out(sluice: Broker) -> None:
     job = factories.make_job()
-    publish(job)
+    factories.publish(job)
     lifecycle.apply([lifecycle.Cancel(job.id)])
 
     assert run() == Reconciled(discarded=1)
@@ -152,7 +148,7 @@ def test_a_cancel_that_redis_never_heard_of_takes_the_entry_out(sluice: Broker) 
 
 def test_an_entry_without_any_row_is_dropped(sluice: Broker) -> None:
     job = factories.make_job()
-    publish(job)
+    factories.publish(job)
     Job.objects.all().delete()
 
     assert run() == Reconciled(discarded=1)
@@ -189,7 +185,7 @@ def test_a_running_job_without_a_lease_is_taken_back_after_a_leases_time_and_not
 
 def test_a_worker_that_restores_its_lease_in_time_keeps_its_job(sluice: Broker) -> None:
     job = factories.make_job()
-    publish(job)
+    factories.publish(job)
     [claimed] = sluice.claim(
         ClaimRequest(
             (job.queue,),

@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
-from inference import errors, halts, publication, selectors
+from inference import errors, halts, selectors
 from inference.broker import Broker, ClaimRequest, Credit
 from inference.models import QueueLimit
 from tests import factories
@@ -33,7 +33,7 @@ def test_backlog_is_what_waits_and_its_age_is_the_oldests(sluice: Broker) -> Non
     QueueLimit.objects.create(queue=QUEUE, max_jobs=5)
     old = timezone.now() - timedelta(seconds=60)
     jobs = [factories.make_job(created_at=old), factories.make_job(), factories.make_job()]
-    publication.publish([publication.entry_of(job, tenant_weight=1.0) for job in jobs])
+    factories.publish(*jobs)
     credit = Credit(sequences=1, kv_tokens=1000)
     [claimed] = sluice.claim(ClaimRequest((QUEUE,), credit=credit, limit=1, worker="w", lease_seconds=60)).jobs
     row = row_of(QUEUE)
@@ -46,7 +46,7 @@ def test_backlog_is_what_waits_and_its_age_is_the_oldests(sluice: Broker) -> Non
 
 def test_the_oldest_waiting_job_gives_the_age(sluice: Broker) -> None:
     job = factories.make_job(created_at=timezone.now() - timedelta(seconds=60))
-    publication.publish([publication.entry_of(job, tenant_weight=1.0)])
+    factories.publish(job)
     row = row_of(QUEUE)
 
     assert 59 < row.backlog_seconds < 90
@@ -54,7 +54,7 @@ def test_the_oldest_waiting_job_gives_the_age(sluice: Broker) -> None:
 
 def test_what_is_paused_ages_without_being_a_backlog_that_counts(sluice: Broker) -> None:
     job = factories.make_job(created_at=timezone.now() - timedelta(seconds=60))
-    publication.publish([publication.entry_of(job, tenant_weight=1.0)])
+    factories.publish(job)
     halts.halt_queues(halts.Action.PAUSE, [QUEUE], by="user ann")
     row = row_of(QUEUE)
 

@@ -15,7 +15,7 @@ from celery import Celery
 from django.conf import settings
 from django.db import connection
 
-from inference import lifecycle, publication
+from inference import lifecycle
 from inference.broker import Broker, QueueStats
 from inference.models import Job, JobEvent, Worker
 from inference.states import JobEventKind, JobStatus, WorkerState
@@ -165,7 +165,7 @@ def submit(
         for _ in range(count)
     ]
     jobs = lifecycle.create(made)
-    publication.publish([publication.entry_of(job, tenant_weight=1.0) for job in jobs])
+    factories.publish(*jobs)
     return [job.id for job in jobs]
 
 

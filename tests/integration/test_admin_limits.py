@@ -1,0 +1,135 @@
+"""Limits edited in the admin: what is refused, what is warned of, what they are shown beside."""
+
+from datetime import timedelta
+
+import pytest
+from django.db.models import Model
+from django.test import Client
+from django.utils import timezone
+
+from inference import snapshot
+from inference.broker import Broker, BrokerAway, ClaimRequest, Credit
+from inference.models import LengthClass, QueueLimit, ServedModel, Tenant, Tier
+from tests import factories
+from tests.integration import admin_pages
+from tests.integration.admin_pages import fields_of, url
+
+page = admin_pages.page
+
+
+def test_a_second_default_model_is_refused_with_advice(page: Client) -> None:
+    other = ServedModel.objects.create(name="other", source="other")
+    shown = page.post(url(ServedModel, "change", "other"), fields_of(other, is_default="on")).content.decode()
+
+    assert "Another model is the default one: untick it there first." in shown
+
+
+@pytest.mark.parametrize(
+    ("model", "changes", "advice"),
+    [
+        (Tier, {"service_tiers": '"flex"'}, "must be a list of strings"),
+        (Tier, {"weight": "0"}, "greater than or equal to 0.001"),
+        (Tier, {"service_tiers": "[1]"}, "must be a list of strings"),
+        (Tenant, {"weight": "-1"}, "greater than or equal to 0.001"),
+    ],
+)
+def test_a_wrong_value_is_refused_with_advice(
+    page: Client, model: type[Model], changes: dict[str, str], advice: str
+) -> None:
+    row = model._default_manager.all()[0]
+    shown = page.post(url(model, "change", row.pk), fields_of(row, **changes)).content.decode()
+
+    assert advice in shown
+
+
+def test_a_cap_on_what_is_no_queue_is_refused(page: Client) -> None:
+    shown = page.post(url(QueueLimit, "add"), {"queue": "standard", "max_jobs": 1}).content.decode()
+
+    assert "There is no queue standard. There are: smollm2-135m-instruct.realtime.short, " in shown
+
+
+def test_a_value_that_picks_another_tier_is_refused(page: Client) -> None:
+    bulk = Tier.objects.get(name="bulk")
+    shown = page.post(url(Tier, "change", "bulk"), fields_of(bulk, service_tiers='["auto"]')).content.decode()
+
+    assert "auto already picks tier standard: remove it there first." in shown
+
+
+def test_an_objective_later_than_the_deadline_is_refused(page: Client) -> None:
+    fields = fields_of(Tier.objects.get(name="standard"), target_wait_seconds="301")
+
+    assert "jobs would expire first" in page.post(url(Tier, "change", "standard"), fields).content.decode()
+
+
+def test_a_step_too_small_for_its_sequences_is_refused(page: Client) -> None:
+    fields = fields_of(ServedModel.objects.get(), max_num_batched_tokens="8")
+    shown = page.post(url(ServedModel, "change", factories.MODEL), fields).content.decode()
+
+    assert "8 is less than max num seqs, 32" in shown
+
+
+def test_limits_that_refuse_requests_are_saved_with_a_warning(page: Client) -> None:
+    fields = {"max_prompt_tokens": "9000"}
+    shown = page.post(url(LengthClass, "change", "long"), fields, follow=True).content.decode()
+
+    assert "No length class is unbounded: long prompts are refused" in shown
+
+
+def test_the_name_of_a_row_cannot_be_changed_into_another_row(page: Client) -> None:
+    fields = fields_of(Tier.objects.get(name="bulk"), name="slow", weight="2")
+    page.post(url(Tier, "change", "bulk"), fields)
+
+    assert set(Tier.objects.values_list("name", flat=True)) == {"realtime", "standard", "bulk"}
+    assert Tier.objects.get(name="bulk").weight == 2
+
+
+@pytest.mark.parametrize("model", [Tier, LengthClass, ServedModel, QueueLimit])
+def test_lists_of_limits_show_the_backlog_as_it_is(page: Client, model: type[Model]) -> None:
+    job = factories.make_job(created_at=timezone.now() - timedelta(seconds=700))
+    QueueLimit.objects.create(queue=job.queue, max_jobs=5)
+    factories.publish(job)
+    shown = page.get(url(model, "changelist")).content.decode()
+
+    assert '<td class="field-waiting">1</td>' in shown
+    assert '<td class="field-backlog">12 min</td>' in shown
+
+
+@pytest.mark.parametrize("model", [Tier, LengthClass, ServedModel, QueueLimit])
+def test_lists_of_limits_open_without_redis(
+    page: Client, model: type[Model], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("inference.selectors.queue_rows", _away)
+
+    assert page.get(url(model, "changelist")).status_code == 200
+
+
+def test_a_model_shows_its_measured_rates_in_the_list_and_beside_the_configured_ones(
+    page: Client, sluice: Broker
+) -> None:
+    addresses = [url(ServedModel, "changelist"), url(ServedModel, "change", factories.MODEL)]
+    assert all("not yet" in page.get(address).content.decode() for address in addresses)
+    factories.measure(sluice, prefill=5000.0, decode=100.0)
+    shown = [page.get(address).content.decode() for address in addresses]
+    assert all("5,000 in, 100 out (by about 19 calls)" in text for text in shown)
+
+
+def _away(*_: object) -> None:
+    raise BrokerAway
+
+
+def test_a_tiers_new_weight_is_live_once_the_cache_is_over(page: Client) -> None:
+    bulk = Tier.objects.get(name="bulk")
+    assert page.post(url(Tier, "change", "bulk"), fields_of(bulk, weight="55")).status_code == 302
+
+    assert snapshot.read().tiers["bulk"].weight == 55
+
+
+def test_a_tenants_new_weight_decides_the_next_claim(page: Client, sluice: Broker) -> None:
+    tenant = factories.make_tenant("acme")
+    jobs = [factories.make_job(tenant=name) for name in ("default", "acme") for _ in range(4)]
+    factories.publish(*jobs)
+    assert page.post(url(Tenant, "change", "acme"), fields_of(tenant, weight="1000")).status_code == 302
+
+    credit = Credit(sequences=4, kv_tokens=10_000)
+    claimed = sluice.claim(ClaimRequest((jobs[0].queue,), credit, limit=4, worker="w", lease_seconds=60)).jobs
+    assert [c.tenant for c in claimed] == ["acme"] * 4

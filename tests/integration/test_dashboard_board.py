@@ -1,0 +1,60 @@
+"""The board: why jobs and queues wait, and what it costs."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import Permission
+from django.test import Client
+
+from inference import halts
+from inference.broker import Broker
+from tests import factories
+from tests.integration import dashboard_pages
+from tests.integration.dashboard_pages import BOARD, HOME, QUEUE, SUBMIT, browser_of, form, make_user
+
+pytest_plugins = ["tests.integration.api_fixtures"]
+
+no_broadcast = dashboard_pages.no_broadcast
+member, without_redis = dashboard_pages.member, dashboard_pages.without_redis
+
+
+@pytest.mark.parametrize("path", [HOME, BOARD])
+def test_without_redis_jobs_and_workers_are_still_shown(member: Client, without_redis: None, path: str) -> None:
+    job = factories.make_job(tenant="acme")
+    answer = member.get(path)
+
+    assert answer.status_code == 200
+    assert "The queues cannot be shown: Redis does not answer." in answer.content.decode()
+    assert str(job.id) in answer.content.decode()
+
+
+def test_the_board_says_why_jobs_and_queues_wait(member: Client) -> None:
+    member.post(SUBMIT, form())
+    board = member.get(BOARD).content.decode()
+    assert board.count('title="no worker serves queue') == 2  # the job's, and its queue's
+    halts.halt_queues(halts.Action.PAUSE, [QUEUE], by="user ann")
+    board = member.get(BOARD).content.decode()
+    assert f'title="queue {QUEUE} is paused"' in board
+    assert '<span class="why"><span class="chip paused">paused</span>' in board
+    assert "ann" not in board
+
+
+def test_the_board_tells_who_paused_to_those_who_may(sluice: Broker, tokenizer: Path) -> None:
+    operator = make_user("op", is_staff=True)
+    browser_of(operator).post(SUBMIT, form())
+    halts.halt_queues(halts.Action.PAUSE, [QUEUE], by="user ann")
+    assert "user ann" not in browser_of(operator).get(BOARD).content.decode()
+    operator.user_permissions.set(
+        Permission.objects.filter(codename__in=["change_queuelimit", "change_workerlimit"])
+    )
+    board = browser_of(operator).get(BOARD).content.decode()
+    assert '<span class="why" title="by user ann"><span class="chip paused">paused</span>' in board
+    assert f'title="queue {QUEUE} is paused by user ann"' in board
+
+
+def test_the_board_asks_the_database_little(member: Client, django_assert_max_num_queries: Any) -> None:
+    for _ in range(30):
+        factories.make_job(tenant="acme")
+    with django_assert_max_num_queries(14):
+        member.get(BOARD)
