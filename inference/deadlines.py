@@ -6,7 +6,7 @@ from datetime import datetime
 
 from django.db.models import Q
 
-from inference import fleet, routing
+from inference import clock, fleet, routing
 from inference.models import QueueLimit
 
 
@@ -25,10 +25,16 @@ class Clocks:
 
 
 def clocks(model: str, *, now: datetime) -> Clocks:
-    """Read the clocks of a model's queues. After a pause, as after a cold start, jobs have their time anew."""
-    ready_since = fleet.ready_since(model, now=now)
+    """Read the clocks of a model's queues. After a pause, as after a cold start, jobs have their time anew.
+
+    What they say is by the caller's own clock, which shows `now`: only spans come from those who wrote the rows.
+    """
+    shared = clock.reckoned()
+    ahead = now - shared
+    ready_since = fleet.ready_since(model, now=shared)
     if ready_since is None:
         return Clocks(None, {})
     rows = QueueLimit.objects.filter(Q(is_paused=True) | Q(resumed_at__gt=ready_since))
     ours = [row for row in rows if routing.parse(row.queue).model == model]
-    return Clocks(ready_since, {row.queue: None if row.is_paused else row.resumed_at for row in ours})
+    apart = {row.queue: None if row.is_paused or not row.resumed_at else row.resumed_at + ahead for row in ours}
+    return Clocks(ready_since + ahead, apart)

@@ -6,9 +6,8 @@ from typing import Final
 
 from django.conf import settings
 from django.db.models import Min
-from django.utils import timezone
 
-from inference import texts
+from inference import clock, texts
 from inference.models import Worker
 from inference.states import EngineKind, WorkerState
 
@@ -29,6 +28,7 @@ class WorkerReport:
     pid: int
     state: WorkerState
     started_at: datetime
+    """By `inference.clock`, as all its moments."""
     ready_at: datetime | None
     """Since when it is ready; None while it is not."""
     state_detail: str = ""
@@ -42,7 +42,7 @@ def report(worker: WorkerReport, *, now: datetime | None = None) -> None:
     """Write the worker's row, in one statement. Raises django.db.Error, also if its model is gone."""
     values = asdict(worker) | {"serve": list(worker.serve)} | _texts(worker)
     model = values.pop("model")
-    row = Worker(**values, model_id=model, heartbeat_at=now or timezone.now())
+    row = Worker(**values, model_id=model, heartbeat_at=now or clock.now())
     Worker.objects.bulk_create(
         [row],
         update_conflicts=True,
@@ -69,7 +69,7 @@ def prune(now: datetime) -> list[str]:
 
 
 def is_stale(heartbeat_at: datetime, *, now: datetime) -> bool:
-    """Whether a worker last heard at `heartbeat_at` has been silent for longer than a lease."""
+    """Whether a worker last heard at `heartbeat_at` was silent for more than a lease; both by `inference.clock`."""
     return now - heartbeat_at > _lease()
 
 

@@ -7,9 +7,8 @@ from enum import StrEnum
 from typing import Final, NoReturn, TypeVar
 
 from django.db import transaction
-from django.utils import timezone
 
-from inference import errors, fields, snapshot
+from inference import clock, errors, fields, snapshot
 from inference.models import QueueLimit, Worker, WorkerLimit
 
 logger = logging.getLogger(__name__)
@@ -64,6 +63,7 @@ def worker_named(name: str) -> str:
 
 def halt_queues(action: Action, queues: Iterable[str], *, by: str) -> list[QueueLimit]:
     """Do it to each queue, in one transaction; returns their rows. `by` says who, for log and admin."""
+    clock.now()  # asked before the transaction, in which moments are reckoned
     with transaction.atomic():
         locked = QueueLimit.objects.select_for_update()
         return [_halt(locked.get_or_create(queue=queue)[0], action, by) for queue in _in_order(queues)]
@@ -71,6 +71,7 @@ def halt_queues(action: Action, queues: Iterable[str], *, by: str) -> list[Queue
 
 def halt_workers(action: Action, workers: Iterable[str], *, by: str) -> list[WorkerLimit]:
     """Do it to each worker, in one transaction; returns their rows."""
+    clock.now()
     with transaction.atomic():
         locked = WorkerLimit.objects.select_for_update()
         return [_halt(locked.get_or_create(worker=worker)[0], action, by) for worker in _in_order(workers)]
@@ -78,7 +79,7 @@ def halt_workers(action: Action, workers: Iterable[str], *, by: str) -> list[Wor
 
 def stamp(row: QueueLimit | WorkerLimit, *, was_halted: bool, by: str) -> None:
     """Note on a row that changed by whom and when, and whether that ended a halt. Does not save."""
-    row.halted_at, row.halted_by = timezone.now(), by[:200]
+    row.halted_at, row.halted_by = clock.reckoned(), by[:200]
     if was_halted and not row.is_halted:
         row.resumed_at = row.halted_at
     transaction.on_commit(snapshot.forget)

@@ -7,9 +7,8 @@ from datetime import datetime, timedelta
 from typing import Final, Literal
 
 from django.db.models import QuerySet
-from django.utils import timezone
 
-from inference import broker, errors, estimates, fleet, routing, snapshot, waiting
+from inference import broker, clock, errors, estimates, fleet, routing, snapshot, waiting
 from inference.models import Job, Worker
 from inference.outlook import Outlook, QueueOutlook
 from inference.states import JobStatus, WorkerState
@@ -78,7 +77,8 @@ class WorkerRow:
     kv_used_tokens: int
     started_at: datetime
     ready_at: datetime | None
-    heartbeat_at: datetime
+    silent_seconds: float
+    """Since it was last heard."""
     stale: bool
     """Not heard for longer than a worker may be silent: what the row says is old."""
 
@@ -117,7 +117,7 @@ def look(*, names_operators: bool = False) -> Outlook:
 
     `names_operators` tells who paused or drained: to operators, in the admin and on the command line.
     """
-    return Outlook(snapshot.limits(), now=timezone.now(), names_operators=names_operators)
+    return Outlook(snapshot.limits(), now=clock.now(), names_operators=names_operators)
 
 
 def queue_rows(outlook: Outlook | None = None, *, names_operators: bool = False) -> list[QueueRow]:
@@ -136,7 +136,7 @@ def control_row() -> QueueRow:
         length="",
         jobs=stats.jobs,
         tokens=stats.tokens,
-        backlog_seconds=_age(stats, timezone.now()),
+        backlog_seconds=_age(stats, clock.now()),
         leases=stats.leases,
         cap=0,
     )
@@ -159,7 +159,7 @@ def waiting_of(
 
 def worker_rows(workers: Iterable[Worker] | None = None, *, names_operators: bool = False) -> list[WorkerRow]:
     """Every known worker by name (or those given); silent ones stay, stale, until they are pruned."""
-    now = timezone.now()
+    now = clock.now()
     rows = [_worker_row(worker, now) for worker in (Worker.objects.all() if workers is None else workers)]
     return [_signed(row) for row in rows] if names_operators else rows
 
@@ -257,7 +257,7 @@ def _queue_row(outlook: Outlook, queue: str, found: QueueOutlook) -> QueueRow:
 
 
 def _age(stats: broker.QueueStats, now: datetime) -> float:
-    """Return the age of the oldest job. The arrival is by Redis' clock, which may be a little ahead of ours."""
+    """Return the age of the oldest job by Redis' clock, as its arrival; ours may be a little behind that."""
     oldest = stats.oldest_arrival_ms
     return 0.0 if oldest is None else max(0.0, now.timestamp() - oldest / 1000)
 
@@ -298,6 +298,6 @@ def _worker_row(worker: Worker, now: datetime) -> WorkerRow:
         kv_used_tokens=worker.kv_used_tokens,
         started_at=worker.started_at,
         ready_at=worker.ready_at,
-        heartbeat_at=worker.heartbeat_at,
+        silent_seconds=max(0.0, (now - worker.heartbeat_at).total_seconds()),
         stale=fleet.is_stale(worker.heartbeat_at, now=now),
     )

@@ -156,7 +156,7 @@ class Readiness:
         self.condition = Condition(
             state,
             detail,
-            ready_at=(ready_at or time.time()) if is_ready else None,
+            ready_at=(ready_at or time.monotonic()) if is_ready else None,
             kv_capacity_tokens=self.capacity.kv_tokens if is_ready else self.condition.kv_capacity_tokens,
         )
         if is_news:

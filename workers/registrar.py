@@ -5,12 +5,12 @@ import os
 import threading
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from django.db import Error, connection
 
-from inference import fleet, snapshot
+from inference import clock, fleet, snapshot
 from inference.limits import Limits
 from inference.states import WorkerState
 from workers.config import WorkerConfig
@@ -37,7 +37,7 @@ class Registrar:
         self._on_limits = on_limits
         self._config = config
         self._vitals = vitals
-        self._started_at = datetime.now(UTC)
+        self._started_at = time.monotonic()
         self._reported: tuple[float, WorkerState | None] = (0.0, None)
         self._news = threading.Event()
         self._is_stopping = False
@@ -99,7 +99,7 @@ class Registrar:
             connection.close()
 
     def _report(self, vitals: Vitals) -> fleet.WorkerReport:
-        config, condition = self._config, vitals.condition
+        config, condition, now = self._config, vitals.condition, clock.now()
         return fleet.WorkerReport(
             name=config.node,
             model=config.model.name,
@@ -114,6 +114,16 @@ class Registrar:
             in_flight=vitals.in_flight,
             kv_capacity_tokens=condition.kv_capacity_tokens,
             kv_used_tokens=vitals.kv_used_tokens,
-            started_at=self._started_at,
-            ready_at=None if condition.ready_at is None else datetime.fromtimestamp(condition.ready_at, UTC),
+            started_at=_moment(self._started_at, now),
+            ready_at=None if condition.ready_at is None else self._ready_since(_moment(condition.ready_at, now)),
         )
+
+    def _ready_since(self, loaded_at: datetime) -> datetime:
+        """Return since when it takes work: ready anew after a halt, since start deadlines count from there on."""
+        resumed_at = self.limits.of_worker(self._config.node).resumed_at
+        return loaded_at if resumed_at is None else max(loaded_at, datetime.fromtimestamp(resumed_at, UTC))
+
+
+def _moment(monotonic: float, now: datetime) -> datetime:
+    """Return when that was, by the clock that shows `now`: made anew for each report, should that clock be set."""
+    return now - timedelta(seconds=time.monotonic() - monotonic)

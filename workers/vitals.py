@@ -13,7 +13,7 @@ class Condition:
     state: WorkerState
     detail: str = ""
     ready_at: float | None = None
-    """Unix time since when it is ready; None while it is not."""
+    """Since when it is ready, by the monotonic clock; None while it is not."""
     kv_capacity_tokens: int = 0
     """Size of the engine's KV cache; 0 until it was ready once."""
 
@@ -22,8 +22,8 @@ def halted(condition: Condition, limits: WorkerLimits, *, in_flight: int) -> Con
     """Return the condition as others see it: a worker that is halted is not ready, though its engine is."""
     if condition.state is not WorkerState.READY:
         return condition
-    if not limits.is_halted:  # ready anew after a halt, since start deadlines count from there on
-        return replace(condition, ready_at=max(condition.ready_at or 0.0, limits.resumed_at or 0.0))
+    if not limits.is_halted:
+        return condition
     state = WorkerState.DRAINING if limits.is_draining else WorkerState.PAUSED
     return replace(condition, state=state, detail=_detail(limits, in_flight), ready_at=None)
 

@@ -1,9 +1,10 @@
 """Workers as they last reported themselves."""
 
-from django.contrib import admin
-from django.utils import timezone
+import math
 
-from inference import fleet, halts
+from django.contrib import admin
+
+from inference import clock, fleet, halts
 from inference.admin.halts import ACTIONS, WithHalts
 from inference.admin.readonly import ReadOnly
 from inference.models import Worker, WorkerLimit
@@ -38,7 +39,7 @@ class WorkerAdmin(HaltsWorkers, admin.ModelAdmin):
     @admin.display(description="heard of", boolean=True)
     def is_heard(self, worker: Worker) -> bool:
         """Whether it reported lately; if not, the rest of its row is old."""
-        return not fleet.is_stale(worker.heartbeat_at, now=timezone.now())
+        return not fleet.is_stale(worker.heartbeat_at, now=clock.now())
 
     @admin.display(description="in flight")
     def slots_used(self, worker: Worker) -> str:
@@ -53,4 +54,5 @@ class WorkerAdmin(HaltsWorkers, admin.ModelAdmin):
     @admin.display(description="last heard", ordering="heartbeat_at")
     def heartbeat(self, worker: Worker) -> str:
         """Return how long ago it reported."""
-        return f"{shown.age(worker.heartbeat_at)} ago"
+        silent = (clock.now() - worker.heartbeat_at).total_seconds()
+        return f"{shown.seconds(max(0, math.ceil(silent)), places=0)} ago"

@@ -7,7 +7,6 @@ import orjson
 from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.urls import reverse
-from django.utils import timezone
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
@@ -285,7 +284,7 @@ class WorkerSerializer(serializers.Serializer[Any]):
 
     def get_heartbeat_age_seconds(self, worker: WorkerRow) -> float:
         """Return how long ago the worker reported."""
-        return round((timezone.now() - worker.heartbeat_at).total_seconds(), 3)
+        return round(worker.silent_seconds, 3)
 
 
 def job(row: Job, request: HttpRequest | Request) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """What all verbs stand on: a client and a prefix."""
 
 from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -19,6 +20,11 @@ class Verbs:
     def ping(self) -> None:
         """Return if the server answers. Raises BrokerAway."""
         self.client.ping()
+
+    def now(self) -> datetime:
+        """Return the server's clock. Raises BrokerAway."""
+        seconds, microseconds = self.client.time()
+        return datetime.fromtimestamp(seconds, UTC) + timedelta(microseconds=microseconds)
 
     def _call(self, name: str, *args: scripts.Argument) -> Any:
         return scripts.call(self.client, name, self.prefix, *args)

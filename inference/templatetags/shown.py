@@ -6,8 +6,8 @@ from datetime import datetime
 from typing import Final
 
 from django import template
-from django.utils import timezone
 
+from inference import clock
 from inference.models import Halted
 
 register = template.Library()
@@ -30,7 +30,7 @@ def seconds(value: float | None, places: int = 1) -> str:
 @register.filter
 def age(moment: datetime) -> str:
     """Return the time since then, in whole seconds: it is read while it grows."""
-    return seconds(math.ceil(max(0.0, (timezone.now() - moment).total_seconds())), places=0)
+    return seconds(math.ceil(max(0.0, (clock.reckoned() - moment).total_seconds())), places=0)
 
 
 @register.filter
@@ -38,7 +38,7 @@ def until(moment: datetime | None) -> str:
     """Return the time until then, in whole seconds: `about 12 s`, `at once`; empty if nobody can tell."""
     if moment is None:
         return ""
-    left = math.ceil(max(0.0, (moment - timezone.now()).total_seconds()))
+    left = math.ceil(max(0.0, (moment - clock.reckoned()).total_seconds()))
     return f"in about {seconds(left, places=0)}" if left else "at once"
 
 

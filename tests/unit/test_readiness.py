@@ -229,7 +229,7 @@ async def test_nothing_opens_a_draining_gate() -> None:
 async def test_a_drain_that_comes_just_when_the_gate_opens_keeps_it_shut(monkeypatch: pytest.MonkeyPatch) -> None:
     watched = Watched()
     # Where another thread may come in: after the look at the mark, before the new condition is there.
-    clock = types.SimpleNamespace(time=watched.readiness.drain)
+    clock = types.SimpleNamespace(monotonic=watched.readiness.drain)
     monkeypatch.setattr(readiness, "time", clock)
     watched.engine.loaded.set()
     watched.engine.warmed.set()

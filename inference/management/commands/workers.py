@@ -1,5 +1,6 @@
 """`manage.py workers`: who runs what; pause, resume and drain. A worker itself is `manage.py worker`."""
 
+import math
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Final
@@ -53,5 +54,5 @@ def _cells(row: WorkerRow) -> tuple[str, ...]:
         shown.count(row.in_flight),
         shown.count(row.slots),
         f"{shown.count(row.kv_used_tokens)} of {shown.count(row.kv_capacity_tokens)}",
-        f"{shown.age(row.heartbeat_at)} ago",
+        f"{shown.seconds(math.ceil(row.silent_seconds), places=0)} ago",
     )
