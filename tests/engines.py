@@ -9,7 +9,7 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import httpx
 from django.conf import settings
@@ -22,6 +22,11 @@ from workers.engine import Engine, EngineAway, EngineCall, EngineGauges, EngineS
 
 DEADLINE_SECONDS = 30.0
 """No test waits longer for a fact; only a broken one waits so long."""
+HANGS: Final = "Hang, please."
+"""What stops the simulated engine, if it was told so."""
+
+Child = tuple[Engine, EngineSpec]
+"""An engine that its worker starts, and how."""
 
 
 def make_spec(folder: Path, **overrides: Any) -> EngineSpec:
@@ -41,6 +46,11 @@ def make_chat_call(content: str = "Tell me a story.", *, priority: int = 0, **fi
     """A greedy chat of one message."""
     body = {**factories.make_chat(content), "temperature": 0, **fields}
     return EngineCall(Endpoint.CHAT, json.dumps(body).encode(), request_id="test", priority=priority)
+
+
+def make_long_call() -> EngineCall:
+    """A chat whose answer no engine finishes while a test looks."""
+    return make_chat_call(max_tokens=4_000, ignore_eos=True)
 
 
 def make_completion_call(prompt: str = "Once upon a time", **fields: Any) -> EngineCall:

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
@@ -13,8 +12,6 @@ from workers import external_engine
 from workers.engine import EngineAway, EngineGone
 
 make_engine, serve, scripted = external_engines.make_engine, external_engines.serve, external_engines.scripted
-
-LONG: dict[str, Any] = {"max_tokens": 8000, "ignore_eos": True}
 
 
 @pytest.fixture
@@ -64,7 +61,7 @@ async def test_what_runs_when_it_dies_is_nobodys_fault_and_it_is_found_again(
 ) -> None:
     engine = make_engine(sim.url)
     await builders.start_when_there(engine)
-    running = asyncio.create_task(engine.generate(builders.make_chat_call(**LONG)))
+    running = asyncio.create_task(engine.generate(builders.make_long_call()))
     await builders.until_gauges(engine, lambda gauges: gauges.running == 1)
 
     sim.kill()
@@ -87,7 +84,7 @@ async def test_what_runs_when_it_dies_is_nobodys_fault_and_it_is_found_again(
 async def test_what_runs_when_it_is_left_is_nobodys_fault(make_engine: MakeEngine, sim: builders.TcpSim) -> None:
     engine = make_engine(sim.url)
     await builders.start_when_there(engine)
-    running = asyncio.create_task(engine.generate(builders.make_chat_call(**LONG)))
+    running = asyncio.create_task(engine.generate(builders.make_long_call()))
     await builders.until_gauges(engine, lambda gauges: gauges.running == 1)
 
     await engine.stop()
