@@ -14,6 +14,7 @@ warnings.filterwarnings("ignore", message="StreamingHttpResponse must consume sy
 
 pages = get_asgi_application()  # sets Django up, which the next import needs
 
+from inference import heap  # noqa: E402
 from inference.api.handler import ApiHandler  # noqa: E402
 
 api = ApiHandler()
@@ -31,6 +32,7 @@ def allow_many_connections() -> None:
 
 
 allow_many_connections()
+heap.spare_what_is_loaded()
 
 
 async def application(scope: dict[str, Any], receive: Any, send: Any) -> None:

@@ -11,6 +11,7 @@ from celery.concurrency import base as celery_base
 from celery.worker import state as celery_state
 from vine import promise
 
+from inference import heap
 from inference.states import WorkerState
 from workers import bookkeeping, engines, envelope
 from workers.config import WorkerConfig
@@ -87,6 +88,7 @@ class EnginePool(base.BasePool):  # type: ignore[misc]
 
     def on_start(self) -> None:
         """Begin to load the engine. Celery goes on meanwhile: it answers pings before the engine is ready."""
+        heap.spare_what_is_loaded()
         self.host.start()
         self.registrar.start()
 
