@@ -7,12 +7,12 @@ texts anew. One text for any number of rows, so that drivers and servers keep th
 import functools
 import json
 import uuid
-from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
 from operator import attrgetter
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from django.db import connection
 
@@ -21,10 +21,9 @@ from inference.models import Job, JobEvent
 from inference.routing import QueueName
 from inference.states import JobEventKind, JobStatus
 
-COLUMNS: Final = tuple(field.name for field in fields(transitions.Row))
+COLUMNS: Final = transitions.Row._fields
 NO_CLAIM: Final = uuid.UUID(int=0)
-_FIXED: Final = ("id", "api_key_id", "model_id", "tier_id", "length_id", "endpoint", "streamed", "created_at")
-_VALUES: Final = attrgetter(*COLUMNS)
+_FIXED: Final = ("api_key_id", "model_id", "tier_id", "length_id", "endpoint", "streamed", "created_at")
 _JOBS: Final = Job._meta.db_table
 _EVENTS: Final = JobEvent._meta.db_table
 
@@ -35,6 +34,9 @@ Values = list[Any]
 class Found:
     """A job as read under its lock."""
 
+    read: transitions.Row
+    row: transitions.Row
+    """As the changes so far made it."""
     api_key_id: str | None
     model: str
     tier: str
@@ -44,9 +46,6 @@ class Found:
     created_at: datetime
     request: str | None
     """None unless the job was queued: a long text that only a start needs."""
-    read: transitions.Row
-    row: transitions.Row
-    """As the changes so far made it."""
 
     @property
     def queue(self) -> str:
@@ -54,8 +53,7 @@ class Found:
         return str(QueueName(self.model, self.tier, self.length))
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
+class Event(NamedTuple):
     """One step of a job's history."""
 
     job_id: uuid.UUID
@@ -72,7 +70,7 @@ def insert_jobs(rows: Iterable[Job]) -> None:
     adapted = _adapter()
     rows = list(rows)
     with connection.cursor() as cursor:
-        cursor.executemany(_INSERT_JOB, [[adapted(value) for value in _JOB_VALUES(row)] for row in rows])
+        cursor.executemany(_INSERT_JOB, [list(map(adapted, _JOB_VALUES(row))) for row in rows])
     for row in rows:
         row._state.adding, row._state.db = False, connection.alias
 
@@ -81,10 +79,11 @@ def lock(job_ids: Collection[uuid.UUID]) -> dict[uuid.UUID, Found]:
     """Read the rows under a lock. SQLite's transaction is IMMEDIATE; PostgreSQL locks by id, lest two deadlock."""
     with connection.cursor() as cursor:
         if connection.vendor == "sqlite":
-            cursor.execute(_LOCK_SQLITE, [json.dumps([job_id.hex for job_id in job_ids])])
-        else:
-            cursor.execute(_LOCK, [list(job_ids)])
-        return dict(map(_found, cursor.fetchall()))
+            ids = {job_id.hex: job_id for job_id in job_ids}
+            cursor.execute(_LOCK_SQLITE, [json.dumps(list(ids))])
+            return {ids[job_id]: _found(values, _READ_SQLITE) for job_id, *values in cursor.fetchall()}
+        cursor.execute(_LOCK, [list(job_ids)])
+        return {job_id: _found(values, _READ) for job_id, *values in cursor.fetchall()}
 
 
 def update(changed: Iterable[tuple[uuid.UUID, Found]]) -> None:
@@ -94,7 +93,7 @@ def update(changed: Iterable[tuple[uuid.UUID, Found]]) -> None:
     for job_id, job in changed:
         names, values = _difference(job.read, job.row)
         found = (job_id, job.read.status, NO_CLAIM, job.read.claim_id or NO_CLAIM)
-        batches.setdefault(names, []).append([adapted(value) for value in (*values, *found)])
+        batches.setdefault(names, []).append(list(map(adapted, (*values, *found))))
     with connection.cursor() as cursor:
         for names, rows in batches.items():
             cursor.executemany(_update(names), rows)
@@ -105,7 +104,7 @@ def update(changed: Iterable[tuple[uuid.UUID, Found]]) -> None:
 def insert_events(events: Iterable[Event]) -> None:
     """Write history."""
     adapted = _adapter()
-    rows = [[adapted(value) for value in _EVENT_VALUES(event)] for event in events]
+    rows = [list(map(adapted, event)) for event in events]
     if rows:
         with connection.cursor() as cursor:
             cursor.executemany(_INSERT_EVENT, rows)
@@ -116,22 +115,17 @@ def request_of(job_id: uuid.UUID) -> str:
     return Job.objects.values_list("request", flat=True).get(id=job_id)
 
 
-def _found(values: tuple[Any, ...]) -> tuple[uuid.UUID, Found]:
-    job_id, api_key_id, model, tier, length, endpoint, streamed, created_at, request, *rest = values
-    columns = zip(COLUMNS, rest, strict=True)
-    row = transitions.Row(**{name: _READ[name](value) if name in _READ else value for name, value in columns})
-    fixed = (api_key_id, model, tier, length, endpoint, bool(streamed), _moment(created_at))
-    found = Found(*fixed, request, row, row)
-    return _uuid(job_id), found
+def _found(values: Values, read: Sequence[tuple[int, "Reader"]]) -> Found:
+    for at, reader in read:
+        if values[at] is not None:
+            values[at] = reader(values[at])
+    row = transitions.Row._make(values[_FIRST:])
+    return Found(row, row, *values[:_FIRST])
 
 
 def _difference(read: transitions.Row, row: transitions.Row) -> tuple[tuple[str, ...], Values]:
-    names, values = [], []
-    for name, before, after in zip(COLUMNS, _VALUES(read), _VALUES(row), strict=True):
-        if before is not after and before != after:
-            names.append(name)
-            values.append(after)
-    return tuple(names), values
+    changed = [at for at, before in enumerate(read) if before is not row[at] and before != row[at]]
+    return tuple([COLUMNS[at] for at in changed]), [row[at] for at in changed]
 
 
 # Values as the database's driver gives and takes them: what the ORM does, at a tenth of its price.
@@ -142,48 +136,62 @@ def _adapter() -> Callable[[Any], Any]:
 
 
 def _for_sqlite(value: Any) -> Any:
-    if isinstance(value, uuid.UUID):
-        return value.hex
-    if isinstance(value, datetime):
-        return str(value.astimezone(UTC).replace(tzinfo=None))
-    return value
+    adapt = _SQLITE.get(type(value))
+    return adapt(value) if adapt else value
 
 
 def _for_postgresql(value: Any) -> Any:
     return str(value) if isinstance(value, StrEnum) else value
 
 
-def _uuid(value: Any) -> Any:
-    return uuid.UUID(value) if isinstance(value, str) else value
+@functools.lru_cache(maxsize=8)
+def _sqlite_text(moment: datetime) -> str:
+    """Return it as Django stores it. Cached, since all changes of one commit have one moment."""
+    return str(moment.astimezone(UTC).replace(tzinfo=None))
 
 
-def _moment(value: Any) -> Any:
-    return value.replace(tzinfo=UTC) if value is not None and value.tzinfo is None else value
-
-
-_READ: Final[Mapping[str, Callable[[Any], Any]]] = {
-    "status": JobStatus,
-    "claim_id": _uuid,
-    **dict.fromkeys([name for name in COLUMNS if name.endswith("_at")], _moment),
+_SQLITE: Final[Mapping[type, Callable[[Any], Any]]] = {
+    uuid.UUID: lambda value: value.hex,
+    datetime: _sqlite_text,
+    JobStatus: str,  # the driver takes subclasses of str too, after a search
+    JobEventKind: str,
 }
 
-_READ_JOBS: Final = (
-    f"SELECT {', '.join(_FIXED)}, CASE WHEN status = '{JobStatus.QUEUED}' THEN request END, "  # noqa: S608 - our names
-    f"{', '.join(COLUMNS)} FROM {_JOBS} WHERE id"
+Reader = Callable[[Any], Any]
+
+_LOCKED: Final = (*_FIXED, "request", *COLUMNS)
+"""What `lock` reads beside the id."""
+_FIRST: Final = len(_LOCKED) - len(COLUMNS)
+_MOMENTS: Final = tuple(name for name in _LOCKED if name.endswith("_at"))
+_READ: Final[Sequence[tuple[int, Reader]]] = ((_LOCKED.index("status"), JobStatus),)
+"""Place of a column that the driver gives in another form, and what reads it unless it is NULL."""
+_READ_SQLITE: Final[Sequence[tuple[int, Reader]]] = (
+    *_READ,
+    (_LOCKED.index("claim_id"), uuid.UUID),
+    (_LOCKED.index("streamed"), bool),
+    *((_LOCKED.index(name), datetime.fromisoformat) for name in _MOMENTS),
 )
-_LOCK: Final = f"{_READ_JOBS} = ANY(%s) ORDER BY id FOR UPDATE"
-_LOCK_SQLITE: Final = f"{_READ_JOBS} IN (SELECT value FROM json_each(%s))"  # noqa: S608 - our own names
+
+
+def _read_jobs(**expressions: str) -> str:
+    expressions["request"] = f"CASE WHEN status = '{JobStatus.QUEUED}' THEN request END"
+    columns = ", ".join(expressions.get(name, name) for name in _LOCKED)
+    return f"SELECT id, {columns} FROM {_JOBS} WHERE id"  # noqa: S608 - our own names
+
+
+_LOCK: Final = f"{_read_jobs()} = ANY(%s) ORDER BY id FOR UPDATE"
+# With their zone, moments are read at once; as columns, Django would read them first, and without it.
+_ZONED: Final = {name: f"{name} || '+00:00'" for name in _MOMENTS}
+_LOCK_SQLITE: Final = f"{_read_jobs(**_ZONED)} IN (SELECT value FROM json_each(%s))"  # noqa: S608 - our own names
 _JOB_FIELDS: Final = Job._meta.concrete_fields
 _JOB_VALUES: Final = attrgetter(*[field.attname for field in _JOB_FIELDS])
 _INSERT_JOB: Final = (
     f"INSERT INTO {_JOBS} ({', '.join(str(field.column) for field in _JOB_FIELDS)}) "  # noqa: S608 - our own names
     f"VALUES ({', '.join(['%s'] * len(_JOB_FIELDS))})"
 )
-_EVENT_COLUMNS: Final = tuple(field.name for field in fields(Event))
-_EVENT_VALUES: Final = attrgetter(*_EVENT_COLUMNS)
 _INSERT_EVENT: Final = (
-    f"INSERT INTO {_EVENTS} ({', '.join(_EVENT_COLUMNS)}) "  # noqa: S608 - our own names
-    f"VALUES ({', '.join(['%s'] * len(_EVENT_COLUMNS))})"
+    f"INSERT INTO {_EVENTS} ({', '.join(Event._fields)}) "  # noqa: S608 - our own names
+    f"VALUES ({', '.join(['%s'] * len(Event._fields))})"
 )
 
 

@@ -2,9 +2,9 @@
 
 import uuid
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from inference.lifecycle.changes import Cancel, Change, Expire, Fail, Release, Retry, Start, Succeed
 from inference.retries import RULES
@@ -14,9 +14,8 @@ MAX_ENGINE_CRASHES: Final = 3
 """A job in flight at this many crashes of its engine is taken to cause them."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
-    """The columns of a job that decide, and those that change."""
+class Row(NamedTuple):
+    """The columns of a job that decide, and those that change. A tuple: every change of every job makes two."""
 
     status: JobStatus
     claim_id: uuid.UUID | None
@@ -74,8 +73,7 @@ def _start(row: Row, change: Start, terms: Terms) -> Step | None:
     is_young = change.waited is not None and change.waited < row.start_deadline_at - row.queued_at
     if not is_young and is_overdue(row, now=terms.now, ready_since=terms.ready_since):
         return _expired(row, terms)
-    started = replace(
-        row,
+    started = row._replace(
         status=JobStatus.RUNNING,
         claim_id=change.token.claim_id,
         worker=change.worker,
@@ -88,8 +86,7 @@ def _start(row: Row, change: Start, terms: Terms) -> Step | None:
 def _succeed(row: Row, change: Succeed, terms: Terms) -> Step | None:
     if not _holds(row, change):
         return None
-    done = replace(
-        row,
+    done = row._replace(
         status=JobStatus.SUCCEEDED,
         finished_at=terms.now,
         first_token_at=change.first_token_at,
@@ -110,7 +107,7 @@ def _release(row: Row, change: Release, terms: Terms) -> Step | None:
         return None
     rule = RULES[change.reason]
     attempts = row.attempts if rule.costs_attempt else row.attempts - 1
-    row = replace(row, attempts=attempts, engine_crashes=row.engine_crashes + rule.counts_crash)
+    row = row._replace(attempts=attempts, engine_crashes=row.engine_crashes + rule.counts_crash)
     if rule.counts_crash and row.engine_crashes >= MAX_ENGINE_CRASHES:
         message = f"The engine crashed {row.engine_crashes} times while it ran this job."
         return _failed(row, FailureReason.ENGINE_CRASH, message, terms)
@@ -125,7 +122,7 @@ def _release(row: Row, change: Release, terms: Terms) -> Step | None:
 def _cancel(row: Row, change: Cancel, terms: Terms) -> Step | None:
     if row.status not in {JobStatus.QUEUED, JobStatus.RUNNING}:
         return None
-    ended = replace(row, status=JobStatus.CANCELLED, finished_at=terms.now)
+    ended = row._replace(status=JobStatus.CANCELLED, finished_at=terms.now)
     return Step(ended, JobEventKind.CANCELLED, change.detail)
 
 
@@ -137,8 +134,7 @@ def _expire(row: Row, _change: Expire, terms: Terms) -> Step | None:
 def _retry(row: Row, _change: Retry, terms: Terms) -> Step | None:
     if row.status not in RETRYABLE:
         return None
-    anew = replace(
-        _queued_again(row, terms),
+    anew = _queued_again(row, terms)._replace(
         attempts=0,
         engine_crashes=0,
         finished_at=None,
@@ -156,8 +152,7 @@ def _holds(row: Row, change: Succeed | Fail | Release) -> bool:
 def _queued_again(row: Row, terms: Terms) -> Row:
     # The deadline's clock starts anew: a job that ran was on time, and must not expire because its worker died.
     allowed = row.start_deadline_at - row.queued_at
-    return replace(
-        row,
+    return row._replace(
         status=JobStatus.QUEUED,
         claim_id=None,
         worker="",
@@ -168,15 +163,14 @@ def _queued_again(row: Row, terms: Terms) -> Row:
 
 
 def _failed(row: Row, reason: FailureReason, message: str, terms: Terms) -> Step:
-    ended = replace(
-        row, status=JobStatus.FAILED, finished_at=terms.now, error_code=str(reason), error_message=message
+    ended = row._replace(
+        status=JobStatus.FAILED, finished_at=terms.now, error_code=str(reason), error_message=message
     )
     return Step(ended, JobEventKind.FAILED, str(reason))
 
 
 def _expired(row: Row, terms: Terms) -> Step:
-    ended = replace(
-        row,
+    ended = row._replace(
         status=JobStatus.EXPIRED,
         finished_at=terms.now,
         error_code=str(JobStatus.EXPIRED),
