@@ -69,7 +69,7 @@ def prune(now: datetime) -> list[str]:
 
 
 def is_stale(heartbeat_at: datetime, *, now: datetime) -> bool:
-    """Whether a worker last heard at `heartbeat_at` was silent for more than a lease; both by `inference.clock`."""
+    """Whether a worker last heard at `heartbeat_at` was silent for over a lease; both by `inference.clock`."""
     return now - heartbeat_at > _lease()
 
 

@@ -91,6 +91,8 @@ class Bid:
     share: Room | None = None
     """What it may still take, if that binds now."""
     is_gathering: bool = False
+    is_emptying: bool = False
+    """A job larger than the share has waited long enough: nothing is taken, until the tier holds nothing here."""
     is_back: bool = False
     """Took no part in choices for a while: now it goes first among equals."""
     tenant: str | None = None

@@ -121,10 +121,11 @@ class Turn:
         bid.tenant = None if is_over else bid.tier.next_tenant(bid.open, bid.skipped)
 
     def _is_barred(self, bid: Bid) -> bool:
-        """Whether reserve, share or a gather window holds the whole tier back."""
+        """Whether reserve, share, a gather window or a job that waits for the share holds the whole tier back."""
         free = self._ask.credit.sequences - len(self._taken)
         is_reserved = not bid.terms.uses_reserve and free <= self._ask.credit.reserve.sequences
-        return bid.is_gathering or is_reserved or (bid.share is not None and bid.share.sequences < 1)
+        is_shared_out = bid.share is not None and bid.share.sequences < 1
+        return bid.is_gathering or bid.is_emptying or is_reserved or is_shared_out
 
     def _next(self) -> Bid | None:
         """Return the tier whose turn it is. Equal passes: one that is back, then the heavier, then by name."""
@@ -154,6 +155,12 @@ class Turn:
             if self._need(job) <= self._room(bid):
                 return job
             left_ms = self._state.unfit.setdefault(job.job_id, self._now_ms) + OVERTAKE_MS - self._now_ms
+            if bid.share and self._need(job) > bid.share.kv_tokens:
+                # Its tier's share bars it, which is for a job of any size once the tier holds nothing here.
+                if left_ms <= 0:
+                    bid.is_emptying = True
+                    return None
+                continue
             if self._ask.credit.may_park and left_ms <= 0:
                 self._parked = job.job_id
                 return job

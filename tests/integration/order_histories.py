@@ -174,6 +174,18 @@ OPENED: Final = [
     *jobs(30, 2, tenant="bob"),
     takes(5, paused=some("long")),
 ]
+_BOUND: Final = {"standard": TierTerms(100.0), "bulk": TierTerms(1.0, share=Room(4, 100))}
+EMPTYING: Final = [
+    Publish(0, "standard", "cy", "short", 0, 1.0, 10),
+    Publish(1, "bulk", "ann", "long", 500, 1.0, 3000),
+    *jobs(2, 20, "bulk", "bob"),
+    *[
+        step
+        for ms in (0, 1_000, 1_100, 100)
+        for step in (Pass(ms), Claim("w1", ALL, Credit(2, 10**5, may_park=True), _BOUND))
+    ],
+    Claim("w1", ALL, Credit(2, 10**5, may_park=True), _BOUND | {"bulk": TierTerms(1.0, share=Room(4, 10**6))}),
+]
 BURST: Final = [
     takes(8, worker="w1", load=Load(0, 8)),
     takes(8, worker="w2", load=Load(0, 8)),

@@ -16,6 +16,7 @@ from inference.broker import Broker, Cap, Claimed, ClaimRequest, Credit, Entry, 
 from tests.integration.order_histories import (
     AWAY,
     BURST,
+    EMPTYING,
     LENGTHS,
     OPENED,
     PAUSED,
@@ -172,7 +173,7 @@ def test_lua_and_python_claim_the_same_jobs_on_any_history(valkey: str, history:
     compare(valkey, history)
 
 
-@pytest.mark.parametrize("history", [AWAY, STALE_SET, PAUSED, OPENED, BURST])
+@pytest.mark.parametrize("history", [AWAY, STALE_SET, PAUSED, OPENED, EMPTYING, BURST])
 def test_they_do_so_where_random_histories_seldom_lead(valkey: str, history: list[Step]) -> None:
     compare(valkey, history)
 

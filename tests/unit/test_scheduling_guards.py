@@ -53,6 +53,28 @@ def test_a_job_that_does_not_fit_is_passed_for_a_bounded_time_and_then_parked() 
     assert (parked.jobs, parked.parked) == ([large.job_id], large.job_id)
 
 
+def test_a_job_larger_than_the_share_is_not_parked_but_empties_its_tier_here_and_then_runs() -> None:
+    queue = FairQueue()
+    large, *small = [
+        make_job(tier="bulk", kv_tokens=5000),
+        *(make_job(tier="bulk", tenant="bob", kv_tokens=10, arrival_ms=1.0) for _ in range(9)),
+    ]
+    queue.publish(online := make_job(), 0)  # it came lately, so that the share binds
+    assert ask(queue).jobs == [online.job_id]
+    publish(queue, [large, *small])
+    credit = Credit(9, 10**5, may_park=True)
+
+    def bulk(now_ms: int, *, share: int) -> tuple[list[bytes], bytes | None]:
+        terms = {"bulk": TierTerms(1.0, share=Room(4, share)), "standard": TierTerms(100.0)}
+        taken = ask(queue, tiers=terms, credit=credit, now_ms=now_ms)
+        return taken.jobs, taken.parked
+
+    assert bulk(1_000, share=1_000) == ([small[0].job_id], None), "others of the tier pass it at first"
+    assert bulk(2_999, share=1_000) == ([small[1].job_id], None)
+    assert bulk(3_001, share=1_000) == ([], None), "then they do not, and it is not parked: the room is there"
+    assert bulk(4_000, share=10**6) == ([large.job_id], None), "what the tier may hold once it holds nothing"
+
+
 def test_a_short_job_of_the_same_tenant_passes_a_long_one_that_does_not_fit() -> None:
     queue = FairQueue()
     publish(queue, [make_job(length="long", kv_tokens=5000), short := make_job(arrival_ms=9.0)])

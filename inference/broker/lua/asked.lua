@@ -21,7 +21,7 @@ local function read_tier(tier, lengths, paused, queues, numbers)
   return {
     tier = tier, group = group_of(model, tier), all = lengths, lengths = split(lengths), paused = split(paused),
     queues = queues, weight = weight, uses_reserve = uses_reserve == 1, share_sequences = share_sequences,
-    share_kv = share_kv, gather_jobs = gather_jobs, gather_ms = gather_ms, is_gathering = false,
+    share_kv = share_kv, gather_jobs = gather_jobs, gather_ms = gather_ms, is_gathering = false, is_emptying = false,
     pass = 0, floor = 0, seen = 0, is_back = false, is_moved = false,
     set = nil, open = nil, held = {}, index = nil, tenant = nil, skips = 0, skipped = nil, is_stale = false,
   }

@@ -120,9 +120,9 @@ local function gathers(t)
   return true
 end
 
--- Whether reserve, share or a gather window holds the whole tier back.
+-- Whether reserve, share, a gather window or a job that waits for the share holds the whole tier back.
 local function is_barred(t)
-  return t.is_gathering or (not t.uses_reserve and sequences - taken <= reserve.sequences)
+  return t.is_gathering or t.is_emptying or (not t.uses_reserve and sequences - taken <= reserve.sequences)
     or (t.share_sequences ~= nil and t.share_sequences < 1)
 end
 
@@ -131,10 +131,15 @@ local function room_of(t)
   return t.share_kv and math.min(free, t.share_kv) or free
 end
 
+-- Since when a job does not fit: now, if it did so far.
+local function unfit_since(id, entry)
+  if not entry.unfit then call('HSET', P .. 'e:' .. id, 'u', int(now)) end
+  return tonumber(entry.unfit) or now
+end
+
 -- Whether a job that does not fit has waited for room long enough to be parked here.
 local function may_be_parked(id, entry)
-  local since = tonumber(entry.unfit) or now
-  if not entry.unfit then call('HSET', P .. 'e:' .. id, 'u', int(now)) end
+  local since = unfit_since(id, entry)
   if not may_park then return false end
   if now - since >= OVERTAKE_MS then return true end
   ask_again(since + OVERTAKE_MS - now)
@@ -155,6 +160,14 @@ local function fitting(t)
       refresh(t.group, t.tenant)
     elseif need <= room_of(t) then
       return id, entry, need, false, length
+    elseif t.share_kv and need > t.share_kv then
+      -- Not the room bars it but its tier's share, which is for a job of any size once the tier holds nothing here.
+      if now - unfit_since(id, entry) >= OVERTAKE_MS then
+        t.is_emptying = true
+        return nil
+      end
+      tried = tried or {}
+      tried[length] = true
     elseif may_be_parked(id, entry) then
       return id, entry, need, true, length
     else
