@@ -12,7 +12,7 @@ from bench.trace import Arrival, Engine
 
 LOAD: Final = 0.9
 ENGINE: Final = Engine(slots=32, prefill_tps=100_000, decode_tps=200)
-SIM: Final = f"--decode-tps {ENGINE.decode_tps:g} --prefill-tps {ENGINE.prefill_tps:g} --kv-tokens 131072"
+SIM: Final = ENGINE.sim()
 SPEED: Final = 8
 """How much faster than an engine of 25 tokens/s a sequence."""
 VLLM_SLOTS: Final = 4

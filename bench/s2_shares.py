@@ -11,7 +11,7 @@ from bench.tenants import Stream
 from bench.trace import Arrival, Engine
 
 ENGINE: Final = Engine(slots=32, prefill_tps=100_000, decode_tps=50)
-SIM: Final = f"--decode-tps {ENGINE.decode_tps:g} --prefill-tps {ENGINE.prefill_tps:g} --kv-tokens 131072"
+SIM: Final = ENGINE.sim()
 PROMPT_TOKENS: Final = 64
 OUTPUT_TOKENS: Final = 100
 """On average."""

@@ -81,8 +81,9 @@ def _short_among_long(seconds: float) -> tuple[float, float]:
 
 
 def _run(engine: Engine, kv_tokens: int, requests: Sequence[Request]) -> list[Job]:
-    sim = f"--decode-tps {engine.decode_tps:g} --prefill-tps {engine.prefill_tps:g} --kv-tokens {kv_tokens}"
-    with stack.running("sim", sim=sim, model={"max_num_seqs": engine.slots}) as running:
+    with stack.running(
+        "sim", sim=engine.sim(kv_tokens=kv_tokens), model={"max_num_seqs": engine.slots}
+    ) as running:
         ordered = sorted(requests, key=lambda request: request.at)
         all_good(open_load.run(Spec(target=running.api, requests=ordered)))
         running.until_empty(300)

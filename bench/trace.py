@@ -40,6 +40,10 @@ class Engine:
     decode_tps: float
     """Of each sequence, however many run."""
 
+    def sim(self, *, kv_tokens: int = 131_072) -> str:
+        """Return the options that make the simulated engine this one; its slots are the model's."""
+        return f"--decode-tps {self.decode_tps:g} --prefill-tps {self.prefill_tps:g} --kv-tokens {kv_tokens}"
+
     def seconds(self, work: Sequence[Arrival]) -> float:
         """Time for all the work if no slot is ever empty: prompts stop all sequences, outputs share the slots."""
         prefill = sum(arrival.prompt_tokens for arrival in work) / self.prefill_tps

@@ -105,6 +105,13 @@ def sluice(database: None, broker: broker_module.Broker, monkeypatch: pytest.Mon
 
 
 @pytest.fixture
+def without_redis(sluice: broker_module.Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same when Redis is away."""
+    away = broker_module.Broker(broker_module.connect("redis://127.0.0.1:1/0"), prefix=sluice.prefix)
+    monkeypatch.setattr(broker_module, "_brokers", {os.getpid(): away})
+
+
+@pytest.fixture
 def models_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty folder that the settings name as the place of models."""
     monkeypatch.setattr(settings, "MODELS_DIR", tmp_path)

@@ -9,7 +9,7 @@ import uuid_utils.compat
 from django.utils import timezone
 
 from inference import estimates, fleet, lifecycle, publication
-from inference.broker import Broker, Token
+from inference.broker import Broker, Claimed, ClaimRequest, Credit, Token
 from inference.limits import LengthLimits, Limits, ModelLimits, TierLimits
 from inference.models import ApiKey, Job, Tenant
 from inference.states import Endpoint, EngineKind, ReleaseReason, WorkerState
@@ -49,6 +49,14 @@ def make_job(**overrides: Any) -> Job:
 def publish(*jobs: Job) -> None:
     """Put the jobs, rows by now, into their queues."""
     publication.publish([publication.entry_of(job, tenant_weight=1.0) for job in jobs])
+
+
+def claim(broker: Broker, queue: str, *, worker: str = "worker-1", lease_seconds: float = 60) -> Claimed:
+    """Claim the queue's next job. Raises ValueError if there is none."""
+    credit = Credit(sequences=1, kv_tokens=10_000)
+    request = ClaimRequest((queue,), credit=credit, limit=1, worker=worker, lease_seconds=lease_seconds)
+    [claimed] = broker.claim(request).jobs
+    return claimed
 
 
 def make_running_job(*, attempts: int = 1, worker: str = "worker-1", **overrides: Any) -> tuple[Job, Token]:

@@ -1,6 +1,5 @@
 """The dashboard's pages and the browsers of those who log in."""
 
-import os
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +7,6 @@ import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 
-from inference import broker as broker_module
 from inference import control
 from inference.broker import Broker
 from inference.models import Membership
@@ -52,10 +50,3 @@ def member(sluice: Broker, tokenizer: Path) -> Client:
 def form(**fields: str) -> dict[str, str]:
     """The form of a prompt, filled in."""
     return {"prompt": "Hello", "model": factories.MODEL, "tier": "standard", "max_tokens": "8"} | fields
-
-
-@pytest.fixture
-def without_redis(sluice: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Redis is away, of this process alone."""
-    away = Broker(broker_module.connect("redis://127.0.0.1:1/0"), prefix=sluice.prefix)
-    monkeypatch.setattr(broker_module, "_brokers", {os.getpid(): away})

@@ -10,7 +10,7 @@ import pytest
 from django.conf import settings
 
 from inference import lifecycle, snapshot
-from inference.broker import Broker, Claimed, ClaimRequest, Credit
+from inference.broker import Broker, Claimed
 from inference.models import Job
 from inference.states import EngineKind
 from tests import factories
@@ -140,9 +140,7 @@ class Hosted:
         return job
 
     def claim(self, _job: Job | None = None) -> Claimed:
-        [claimed] = self.broker.claim(
-            ClaimRequest((QUEUE,), credit=Credit(1, 10_000), limit=1, worker="worker-1@test", lease_seconds=20)
-        ).jobs
+        claimed = factories.claim(self.broker, QUEUE, worker="worker-1@test", lease_seconds=20)
         HELD.add(claimed)
         return claimed
 

@@ -15,8 +15,7 @@ from tests.integration.dashboard_pages import BOARD, HOME, QUEUE, SUBMIT, browse
 
 pytest_plugins = ["tests.integration.api_fixtures"]
 
-no_broadcast = dashboard_pages.no_broadcast
-member, without_redis = dashboard_pages.member, dashboard_pages.without_redis
+no_broadcast, member = dashboard_pages.no_broadcast, dashboard_pages.member
 
 
 @pytest.mark.parametrize("path", [HOME, BOARD])

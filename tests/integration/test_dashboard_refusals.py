@@ -14,8 +14,7 @@ from tests.integration.dashboard_pages import BOARD, HTMX, QUEUE, SUBMIT, form, 
 
 pytest_plugins = ["tests.integration.api_fixtures"]
 
-no_broadcast = dashboard_pages.no_broadcast
-member, without_redis = dashboard_pages.member, dashboard_pages.without_redis
+no_broadcast, member = dashboard_pages.no_broadcast, dashboard_pages.member
 
 
 @pytest.mark.parametrize(

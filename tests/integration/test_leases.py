@@ -14,7 +14,7 @@ from django.conf import settings
 
 from inference import broker as broker_module
 from inference import lifecycle
-from inference.broker import Broker, Claimed, ClaimRequest, Credit
+from inference.broker import Broker, Claimed
 from inference.models import Job
 from inference.states import ReleaseReason
 from tests import factories
@@ -42,11 +42,7 @@ def keeper(sluice: Broker, valkey: str, monkeypatch: pytest.MonkeyPatch) -> Iter
 
 
 def claim(broker: Broker, queue: str = QUEUE) -> Claimed:
-    [claimed] = broker.claim(
-        ClaimRequest(
-            (queue,), credit=Credit(1, 10_000), limit=1, worker="worker-1@test", lease_seconds=LEASE_SECONDS
-        )
-    ).jobs
+    claimed = factories.claim(broker, queue, worker="worker-1@test", lease_seconds=LEASE_SECONDS)
     HELD.add(claimed)
     return claimed
 

@@ -8,9 +8,8 @@ import pytest
 import redis
 from django.utils import timezone
 
-from inference import broker as broker_module
 from inference import fleet, lifecycle, maintenance, retries
-from inference.broker import Broker, ClaimRequest, Credit, Token
+from inference.broker import Broker, BrokerAway, Token
 from inference.models import Job, Worker
 from inference.states import JobStatus
 from tests import factories
@@ -20,16 +19,7 @@ LEASE_SECONDS = 0.05
 
 
 def claim(broker: Broker, queue: str, lease_seconds: float = LEASE_SECONDS) -> Token:
-    [claimed] = broker.claim(
-        ClaimRequest(
-            (queue,),
-            credit=Credit(sequences=1, kv_tokens=10_000),
-            limit=1,
-            worker="worker-1",
-            lease_seconds=lease_seconds,
-        )
-    ).jobs
-    return claimed.token
+    return factories.claim(broker, queue, lease_seconds=lease_seconds).token
 
 
 def run_under_a_dying_worker(broker: Broker, job: Job, *, lease_seconds: float = LEASE_SECONDS) -> Token:
@@ -199,10 +189,8 @@ def test_a_rescued_job_is_kept_from_the_claims_for_a_while(
     assert short_lease.stats([job.queue])[0].jobs == 1
 
 
-def test_a_reaper_without_redis_says_so(sluice: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
-    away = Broker(broker_module.connect("redis://127.0.0.1:1/0"), prefix="{away}:")
-    monkeypatch.setattr(broker_module, "get_broker", lambda: away)
-    with pytest.raises(broker_module.BrokerAway):
+def test_a_reaper_without_redis_says_so(without_redis: None) -> None:
+    with pytest.raises(BrokerAway):
         maintenance.reap()
 
     assert JobStatus.QUEUED not in Job.objects.values_list("status", flat=True)

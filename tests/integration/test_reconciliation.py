@@ -8,7 +8,7 @@ from django.conf import settings
 from django.utils import timezone
 
 from inference import lifecycle, maintenance, reconciliation
-from inference.broker import Broker, ClaimRequest, Credit, Token
+from inference.broker import Broker
 from inference.models import Job
 from inference.reconciliation import Reconciled, Reconciler
 from tests import factories
@@ -31,14 +31,6 @@ def pass_by(broker: Broker, seconds: float) -> None:
     marks = f"{broker.prefix}missing"
     for token in broker.client.hkeys(marks):
         broker.client.hincrby(marks, token, -round(seconds * 1000))
-
-
-def claim(broker: Broker, job: Job) -> Token:
-    credit = Credit(sequences=1, kv_tokens=10_000)
-    [claimed] = broker.claim(
-        ClaimRequest((job.queue,), credit=credit, limit=1, worker="worker-1", lease_seconds=60)
-    ).jobs
-    return claimed.token
 
 
 def test_nothing_to_do_is_nothing_done(sluice: Broker) -> None:
@@ -110,7 +102,7 @@ def test_a_run_that_took_its_time_stops_and_the_next_goes_on(
 def test_a_leased_or_queued_job_is_never_queued_twice(sluice: Broker) -> None:
     job = factories.make_job()
     factories.publish(job)
-    claim(sluice, job)  # the start is not committed yet: the row still says queued
+    factories.claim(sluice, job.queue)  # the start is not committed yet: the row still says queued
 
     assert run() == Reconciled()
     assert sluice.stats([job.queue])[0].jobs == 0
@@ -120,7 +112,7 @@ def test_an_entry_whose_row_is_finished_is_dropped_and_its_watchers_told(sluice:
     job = factories.make_job(streamed=True)
     factories.publish(job)
     sluice.watch(job.id, "web-1")
-    token = claim(sluice, job)
+    token = factories.claim(sluice, job.queue).token
     lifecycle.apply([lifecycle.Start(token, "worker-1"), factories.make_success(token)])
 
     assert run() == Reconciled(discarded=1)
@@ -131,7 +123,7 @@ def test_an_entry_whose_row_is_finished_is_dropped_and_its_watchers_told(sluice:
 def test_a_finish_whose_ack_is_on_its_way_is_left_alone(sluice: Broker) -> None:
     job = factories.make_job()
     factories.publish(job)
-    token = claim(sluice, job)
+    token = factories.claim(sluice, job.queue).token
     lifecycle.apply([lifecycle.Start(token, "worker-1"), factories.make_success(token)])
 
     assert Reconciler().run(timezone.now()) == Reconciled()
@@ -160,12 +152,7 @@ def test_celery_tasks_in_the_control_queue_are_no_business_of_the_reconciler(slu
     sluice.publish_task("control", tag, b"{}")
 
     assert run() == Reconciled()
-    [claimed] = sluice.claim(
-        ClaimRequest(
-            ("control",), credit=Credit(sequences=1, kv_tokens=1), limit=1, worker="control", lease_seconds=60
-        )
-    ).jobs
-    assert claimed.token.job_id == tag
+    assert factories.claim(sluice, "control").token.job_id == tag
 
 
 def test_a_running_job_without_a_lease_is_taken_back_after_a_leases_time_and_not_before_by_whoever_looks(
@@ -186,15 +173,7 @@ def test_a_running_job_without_a_lease_is_taken_back_after_a_leases_time_and_not
 def test_a_worker_that_restores_its_lease_in_time_keeps_its_job(sluice: Broker) -> None:
     job = factories.make_job()
     factories.publish(job)
-    [claimed] = sluice.claim(
-        ClaimRequest(
-            (job.queue,),
-            credit=Credit(sequences=1, kv_tokens=10_000),
-            limit=1,
-            worker="worker-1",
-            lease_seconds=60,
-        )
-    ).jobs
+    claimed = factories.claim(sluice, job.queue)
     lifecycle.apply([lifecycle.Start(claimed.token, "worker-1")])
 
     sluice.client.delete(f"{sluice.prefix}e:".encode() + job.id.bytes)

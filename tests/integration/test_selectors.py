@@ -7,7 +7,7 @@ import pytest
 from django.utils import timezone
 
 from inference import errors, halts, selectors
-from inference.broker import Broker, ClaimRequest, Credit
+from inference.broker import Broker
 from inference.models import QueueLimit
 from tests import factories
 
@@ -34,8 +34,7 @@ def test_backlog_is_what_waits_and_its_age_is_the_oldests(sluice: Broker) -> Non
     old = timezone.now() - timedelta(seconds=60)
     jobs = [factories.make_job(created_at=old), factories.make_job(), factories.make_job()]
     factories.publish(*jobs)
-    credit = Credit(sequences=1, kv_tokens=1000)
-    [claimed] = sluice.claim(ClaimRequest((QUEUE,), credit=credit, limit=1, worker="w", lease_seconds=60)).jobs
+    claimed = factories.claim(sluice, QUEUE)
     row = row_of(QUEUE)
 
     assert claimed.token.job_id == jobs[0].id

@@ -128,9 +128,7 @@ def test_a_model_without_files_is_unavailable_not_a_crash(sluice: Broker, models
     assert_nothing_left(sluice)
 
 
-def test_without_redis_nothing_is_accepted(sluice: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
-    away = Broker(broker_module.connect("redis://127.0.0.1:1/0"), prefix="{away}:")
-    monkeypatch.setattr(broker_module, "get_broker", lambda: away)
+def test_without_redis_nothing_is_accepted(without_redis: None) -> None:
     with pytest.raises(errors.Unavailable) as caught:
         submit()
 

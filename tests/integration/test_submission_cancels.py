@@ -7,7 +7,7 @@ from django.db import OperationalError
 
 from inference import broker as broker_module
 from inference import control, errors, lifecycle, submission
-from inference.broker import Broker, ClaimRequest, Credit
+from inference.broker import Broker
 from inference.models import Job, JobEvent
 from inference.states import JobStatus
 from tests import factories
@@ -50,7 +50,7 @@ def test_a_cancelled_waiting_job_leaves_its_queue(sluice: Broker, aborted: list[
 
 def test_a_cancelled_job_that_a_worker_has_parked_is_aborted_there(sluice: Broker, aborted: list[object]) -> None:
     job = submit()
-    sluice.claim(ClaimRequest((QUEUE,), credit=Credit(1, 10_000), limit=1, worker="worker-1", lease_seconds=20))
+    factories.claim(sluice, QUEUE)
     submission.cancel(caller=factories.make_caller(), job_id=job.id)
 
     assert aborted == [(job.id, None)]

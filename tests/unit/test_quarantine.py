@@ -28,6 +28,17 @@ async def settle() -> None:
         await asyncio.sleep(0)
 
 
+async def a_suspect_between(quarantine: Quarantine) -> tuple[Visit, Visit, Visit]:
+    """One who is inside, a suspect who came after, and one who came last."""
+    early = Visit(quarantine)
+    await early.entered.wait()
+    suspect = Visit(quarantine, alone=True)
+    await settle()
+    late = Visit(quarantine)
+    await settle()
+    return early, suspect, late
+
+
 async def test_ordinary_jobs_run_together() -> None:
     quarantine = Quarantine()
     visits = [Visit(quarantine) for _ in range(3)]
@@ -39,12 +50,7 @@ async def test_ordinary_jobs_run_together() -> None:
 
 async def test_a_suspect_waits_for_the_others_and_keeps_new_ones_out() -> None:
     quarantine = Quarantine()
-    early = Visit(quarantine)
-    await early.entered.wait()
-    suspect = Visit(quarantine, alone=True)
-    await settle()
-    late = Visit(quarantine)
-    await settle()
+    early, suspect, late = await a_suspect_between(quarantine)
     assert bool(quarantine.is_wanted)
     assert not suspect.entered.is_set()
     assert not late.entered.is_set()
@@ -60,12 +66,7 @@ async def test_a_suspect_waits_for_the_others_and_keeps_new_ones_out() -> None:
 
 async def test_a_suspect_that_is_cancelled_while_it_waits_keeps_nobody_out() -> None:
     quarantine = Quarantine()
-    early = Visit(quarantine)
-    await early.entered.wait()
-    suspect = Visit(quarantine, alone=True)
-    await settle()
-    late = Visit(quarantine)
-    await settle()
+    early, suspect, late = await a_suspect_between(quarantine)
     suspect.task.cancel()
     await asyncio.wait_for(late.entered.wait(), 1)
     await early.end()

@@ -52,29 +52,45 @@ class Command(BaseCommand):
         """Run until told to stop; the exit status says whether that was the end of a sound worker."""
         try:
             with database.explained():
-                config = _config(options)
+                config = make_config(_told(options))
         except ConfigError as error:
             raise CommandError(str(error)) from error
-        # It writes a line per message; the execution's own line says more.
-        logging.getLogger("celery.worker.strategy").setLevel(logging.WARNING)
-        worker = app.Worker(
-            hostname=config.node,
-            pool=EnginePool.bound_to(config),
-            concurrency=config.model.max_num_seqs,
-            queues=list(config.queues),
-            loglevel="INFO",
-            task_events=True,
-            without_mingle=True,
-            without_gossip=True,
-            quiet=True,
-        )
+        worker = make_worker(config)
         worker.start()
         sys.exit(worker.exitcode)
 
 
-def _config(options: dict[str, Any]) -> WorkerConfig:
+def make_worker(config: WorkerConfig, *, pool: type[EnginePool] = EnginePool, task_events: bool = True) -> Any:
+    """Return the Celery worker, not yet started; without `task_events` Celery tells no monitor of its tasks."""
+    # It writes a line per message; the execution's own line says more.
+    logging.getLogger("celery.worker.strategy").setLevel(logging.WARNING)
+    return app.Worker(
+        hostname=config.node,
+        pool=pool.bound_to(config),
+        concurrency=config.model.max_num_seqs,
+        queues=list(config.queues),
+        loglevel="INFO",
+        task_events=task_events,
+        without_mingle=True,
+        without_gossip=True,
+        quiet=True,
+    )
+
+
+def make_config(told: Options) -> WorkerConfig:
+    """Return the worker's configuration by its options, the tables and the settings. Raises ConfigError."""
+    return WorkerConfig.from_options(
+        told,
+        limits=snapshot.limits(),
+        paths=Paths(state_dir=settings.STATE_DIR, models_dir=settings.MODELS_DIR),
+        lease_seconds=settings.LEASE_SECONDS,
+        drain_seconds=settings.DRAIN_SECONDS,
+    )
+
+
+def _told(options: dict[str, Any]) -> Options:
     kind = EngineKind(options["engine"])
-    told = Options(
+    return Options(
         device=options["device"],
         serve=tuple(options["serve"] or EVERYTHING),
         model=options["model"] or _default_model(),
@@ -82,14 +98,6 @@ def _config(options: dict[str, Any]) -> WorkerConfig:
         name=options["name"],
         engine_url=options["engine_url"] or _default_url(kind),
         engine_key=settings.ENGINE_KEY,
-    )
-    paths = Paths(state_dir=settings.STATE_DIR, models_dir=settings.MODELS_DIR)
-    return WorkerConfig.from_options(
-        told,
-        limits=snapshot.limits(),
-        paths=paths,
-        lease_seconds=settings.LEASE_SECONDS,
-        drain_seconds=settings.DRAIN_SECONDS,
     )
 
 
