@@ -51,13 +51,7 @@ _NOTES: Final = (
 
 def _ours() -> float:
     with places.folder() as where, places.redis_server(where) as url:
-        env = places.environment(
-            DJANGO_SETTINGS_MODULE="project.settings", SLUICE_STATE_DIR=str(where / "state"), REDIS_URL=url
-        )
-        (where / "state").mkdir()
-        places.output("bench.rows", "migrate", env=env)
-        places.output("bench.rows", "update", "ServedModel", "{}", f'{{"max_num_seqs": {SLOTS}}}', env=env)
-        places.output("bench.rows", "queue", str(JOBS), "1", env=env)
+        env = _queued(where / "state", url)
         client = broker.connect(url)
         looking = broker.Broker(client, prefix=PREFIX)
         with places.process("-m", "bench.null_worker", env=env, log=where / "worker.log"):
@@ -70,6 +64,16 @@ def _ours() -> float:
         if (succeeded := int(places.output("bench.rows", "count", env=env))) != JOBS:
             raise RuntimeError(f"{succeeded} of {JOBS} jobs succeeded")
     return JOBS / seconds
+
+
+def _queued(state: Path, url: str) -> dict[str, str]:
+    """Queue the jobs, rows and entries; returns the environment in which they are found."""
+    env = places.environment(DJANGO_SETTINGS_MODULE="project.settings", SLUICE_STATE_DIR=str(state), REDIS_URL=url)
+    state.mkdir()
+    places.output("bench.rows", "migrate", env=env)
+    places.output("bench.rows", "update", "ServedModel", "{}", f'{{"max_num_seqs": {SLOTS}}}', env=env)
+    places.output("bench.rows", "queue", str(JOBS), "1", env=env)
+    return env
 
 
 def _stock() -> float:

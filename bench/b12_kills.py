@@ -44,15 +44,8 @@ class Kill:
 
 def measure(say: Say, kills: int) -> Measured:
     """Kill one of two busy workers again and again, then read the history of every job."""
-    draw = random.Random(SEED)  # noqa: S311 - repeatable on purpose
-    ids: list[str] = []
-    killed: list[Kill] = []
     with _running() as s:
-        for number in range(1, kills + 1):
-            ids += _until_busy(s)
-            time.sleep(draw.uniform(0, RENEWAL_SECONDS))
-            killed.append(_kill(s, draw.randint(1, WORKERS)))
-            say(f"kill {number} of {kills}")
+        ids, killed = _kill_often(s, kills, say)
         s.until_ready(WORKERS)
         s.until_empty(SETTLE_SECONDS)
         jobs, steps = s.jobs(), _steps(s)
@@ -82,6 +75,19 @@ _NOTES: Final = (
 def _running() -> AbstractContextManager[Stack]:
     model = {"max_num_seqs": SLOTS}
     return stack.running("sim", sim=SIM, workers=WORKERS, model=model, lease_seconds=LEASE_SECONDS)
+
+
+def _kill_often(s: Stack, kills: int, say: Say) -> tuple[list[str], list[Kill]]:
+    """Kill at drawn moments, always with a backlog; returns the ids of all jobs, and the kills."""
+    draw = random.Random(SEED)  # noqa: S311 - repeatable on purpose
+    ids: list[str] = []
+    killed: list[Kill] = []
+    for number in range(1, kills + 1):
+        ids += _until_busy(s)
+        time.sleep(draw.uniform(0, RENEWAL_SECONDS))
+        killed.append(_kill(s, draw.randint(1, WORKERS)))
+        say(f"kill {number} of {kills}")
+    return ids, killed
 
 
 def _until_busy(s: Stack) -> list[str]:

@@ -6,7 +6,7 @@ from typing import Final
 from bench import open_load, stack, tenants
 from bench.open_load import Request, Spec, all_good
 from bench.row import Measured, Row, Say
-from bench.stack import Stack
+from bench.stack import Job, Stack
 from bench.tenants import Stream
 
 SLOTS: Final = 32
@@ -35,6 +35,20 @@ class Sizes:
 
 def measure(say: Say, sizes: Sizes) -> Measured:
     """Let a tenant have the engine to itself, then one, then three come behind a dump."""
+    jobs = _jobs(say, sizes)
+    p99 = {
+        name: tenants.queue_p99(jobs, who) for name, who in (("alone", [ALONE]), ("one", ONE), ("three", THREE))
+    }
+    figures = {
+        "one_over_alone_s": p99["one"] - p99["alone"],
+        "three_over_alone_s": p99["three"] - p99["alone"],
+        **{f"{name}_p99_s": seconds for name, seconds in p99.items()},
+        "dumper_p99_s": tenants.queue_p99(jobs, [DUMPER]),
+    }
+    return Measured(figures, _notes(sizes))
+
+
+def _jobs(say: Say, sizes: Sizes) -> list[Job]:
     with stack.running("sim", sim=SIM, model={"max_num_seqs": SLOTS}) as running:
         running.update("Tier", {"name": "standard"}, start_deadline_seconds=3600)
         known = tenants.keys(running, dict.fromkeys((DUMPER, ALONE, *ONE, *THREE), 1.0))
@@ -50,17 +64,7 @@ def measure(say: Say, sizes: Sizes) -> Measured:
         if not running.waiting():
             raise RuntimeError("the dump ran out")
         running.until_empty(600)
-        jobs = running.jobs()
-    p99 = {
-        name: tenants.queue_p99(jobs, who) for name, who in (("alone", [ALONE]), ("one", ONE), ("three", THREE))
-    }
-    figures = {
-        "one_over_alone_s": p99["one"] - p99["alone"],
-        "three_over_alone_s": p99["three"] - p99["alone"],
-        **{f"{name}_p99_s": seconds for name, seconds in p99.items()},
-        "dumper_p99_s": tenants.queue_p99(jobs, [DUMPER]),
-    }
-    return Measured(figures, _notes(sizes))
+        return running.jobs()
 
 
 def _stream(key: str, begin: float, end: float) -> list[Request]:

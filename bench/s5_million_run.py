@@ -43,17 +43,18 @@ def measure(say: Say, sizes: Sizes) -> Measured:
     accepted = samples[-1][0]
     if succeeded != accepted:
         raise RuntimeError(f"{succeeded} of {accepted} jobs succeeded")
+    figures = {"jobs": accepted, "minutes": minutes, "jobs_per_second": accepted / minutes / 60}
+    return Measured(figures | _memory(samples), _notes(sizes))
+
+
+def _memory(samples: list[Sample]) -> dict[str, float]:
     warm = samples[round(len(samples) * WARM_SHARE) :]
     slopes = {name: _slope(warm, part) for part, name in PROCESSES.items()}
-    figures = {
+    return {
         "worst_bytes_per_job": max(slopes.values()),
-        "jobs": accepted,
-        "minutes": minutes,
-        "jobs_per_second": accepted / minutes / 60,
         **{f"{name}_bytes_per_job": slope for name, slope in slopes.items()},
         **{f"{name}_mib": samples[-1][1][part] / 2**20 for part, name in PROCESSES.items()},
     }
-    return Measured(figures, _notes(sizes))
 
 
 def _feed(running: Stack, sizes: Sizes, say: Say) -> list[Sample]:

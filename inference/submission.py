@@ -1,9 +1,10 @@
 """Takes requests in: prepared, admitted, written, published. Or refused, leaving nothing."""
 
+import contextlib
 import functools
 import logging
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from django.db import IntegrityError, InterfaceError, OperationalError, transaction
@@ -69,18 +70,8 @@ def submit_many(*, caller: Caller, items: Sequence[Submission]) -> list[Job]:
     prepared = preparation.prepare(caller, items, limits=limits, now=timezone.now())
     offers = _offers(prepared, limits)
     learned = _admit(offers)
-    try:
+    with _database_explained(), _withdrawn_on_failure(offers):
         return _write([preparation.finish(item, learned[str(item.queue)]) for item in prepared])
-    except (OperationalError, InterfaceError) as error:
-        _withdraw(offers)
-        raise errors.Unavailable("The database cannot be reached; nothing was accepted. Try again.") from error
-    except IntegrityError as error:  # key, tier or model was deleted within the second that they are cached for
-        _withdraw(offers)
-        message = "The key or a limit was removed meanwhile; nothing was accepted. Try again."
-        raise errors.Unavailable(message) from error
-    except BaseException:
-        _withdraw(offers)
-        raise
 
 
 def cancel(*, caller: Caller | None, job_id: uuid.UUID) -> Job:
@@ -108,18 +99,18 @@ def retry(*, caller: Caller | None, job_id: uuid.UUID) -> Job:
         preparation.pick_tier(caller, limits, tier=job.tier_id, service_tier=None)
     offer = _offer_of(job, limits)
     admission.admit(offer)
-    try:
-        [applied] = lifecycle.apply([lifecycle.Retry(job_id)])
-    except BaseException:
-        _withdraw([offer])
-        raise
-    if not applied.moved:
-        _withdraw([offer])
-        message = f"job {job_id} is {applied.status}; only {', '.join(sorted(RETRYABLE))} jobs can be retried"
-        raise errors.InvalidRequest(message, code="not_retryable", status=409)
+    with _withdrawn_on_failure([offer]):
+        _queue_anew(job_id)
     entry = publication.entry_of(job, tenant_weight=job.tenant.weight)
     transaction.on_commit(functools.partial(publication.publish, [entry]))
     return selectors.job_for(tenant, job_id)
+
+
+def _queue_anew(job_id: uuid.UUID) -> None:
+    [applied] = lifecycle.apply([lifecycle.Retry(job_id)])
+    if not applied.moved:
+        message = f"job {job_id} is {applied.status}; only {', '.join(sorted(RETRYABLE))} jobs can be retried"
+        raise errors.InvalidRequest(message, code="not_retryable", status=409)
 
 
 def _offers(prepared: Sequence[Prepared], limits: Limits) -> list[admission.Offer]:
@@ -173,6 +164,28 @@ def _write(accepted: Sequence[tuple[NewJob, broker.Entry]]) -> list[Job]:
         # Robust: once committed the jobs are accepted, whatever becomes of the publish.
         transaction.on_commit(functools.partial(publication.publish, entries), robust=True)
     return jobs
+
+
+@contextlib.contextmanager
+def _database_explained() -> Iterator[None]:
+    """Say what a write failed for, as a caller can understand it. Raises errors.Unavailable."""
+    try:
+        yield
+    except (OperationalError, InterfaceError) as error:
+        raise errors.Unavailable("The database cannot be reached; nothing was accepted. Try again.") from error
+    except IntegrityError as error:  # key, tier or model was deleted within the second that they are cached for
+        message = "The key or a limit was removed meanwhile; nothing was accepted. Try again."
+        raise errors.Unavailable(message) from error
+
+
+@contextlib.contextmanager
+def _withdrawn_on_failure(offers: Sequence[admission.Offer]) -> Iterator[None]:
+    """Give the reservations back if what they were made for fails."""
+    try:
+        yield
+    except BaseException:
+        _withdraw(offers)
+        raise
 
 
 def _withdraw(offers: Sequence[admission.Offer]) -> None:

@@ -102,9 +102,7 @@ def patterns_of_workers(named: Sequence[str], count: int) -> dict[int, tuple[str
 def build(options: Options, credentials: Credentials, environ: Mapping[str, str] = os.environ) -> StackConfig:
     """Settle the ports. Raises StackError if the web port is taken, or an external engine has no URL."""
     if options.engine is EngineKind.EXTERNAL:
-        _check_url(options.engine_url)
-        if set(options.devices) - {devices.CPU}:
-            raise StackError("--device: an external engine has none of ours, leave it out")
+        _check_external(options)
     if not ports.is_free(options.host, options.port):
         raise StackError(
             f"port {options.port} on {options.host} is taken: stop what listens there, or choose another (--port)"
@@ -120,11 +118,13 @@ def build(options: Options, credentials: Credentials, environ: Mapping[str, str]
     )
 
 
-def _check_url(url: str) -> None:
+def _check_external(options: Options) -> None:
     try:
-        engine_url.parse(url)
+        engine_url.parse(options.engine_url)
     except ValueError as error:
         raise StackError(f"--engine external needs its --engine-url: {error}") from error
+    if set(options.devices) - {devices.CPU}:
+        raise StackError("--device: an external engine has none of ours, leave it out")
 
 
 def environment(config: StackConfig, environ: Mapping[str, str] = os.environ) -> dict[str, str]:

@@ -58,10 +58,7 @@ def parse(config: SimConfig, body: bytes, *, is_chat: bool) -> SimRequest:
     """Read a request's body. Raises Refused."""
     fields = _fields(body)
     _check_known(config, fields)
-    if fields.get("model") != config.model:
-        raise Refused(f"The model `{fields.get('model')}` does not exist.", "model", 404, "NotFoundError")
-    if fields.get("n") not in (None, 1):
-        raise Refused("The simulated engine gives one choice: n must be 1.", "n")
+    _check_served(config, fields)
     prompt, prompt_tokens = _chat_prompt(fields) if is_chat else _plain_prompt(fields)
     limit = _output_limit(config, fields, prompt_tokens, is_chat=is_chat)
     least = limit if fields.get("ignore_eos") else _whole(fields, "min_tokens") or 0
@@ -76,6 +73,13 @@ def parse(config: SimConfig, body: bytes, *, is_chat: bool) -> SimRequest:
         include_usage=bool((fields.get("stream_options") or {}).get("include_usage")),
         fault=_fault(config, prompt),
     )
+
+
+def _check_served(config: SimConfig, fields: dict[str, Any]) -> None:
+    if fields.get("model") != config.model:
+        raise Refused(f"The model `{fields.get('model')}` does not exist.", "model", 404, "NotFoundError")
+    if fields.get("n") not in (None, 1):
+        raise Refused("The simulated engine gives one choice: n must be 1.", "n")
 
 
 def _fault(config: SimConfig, prompt: str) -> Fault | None:

@@ -57,8 +57,10 @@ async def _generate(request: ApiRequest, endpoint: Endpoint) -> HttpResponseBase
     accepted = await call.submit(endpoint, body, mailbox=mailbox.name)
     del body  # it is on record, and the client may wait for long
     request.answer_headers |= {JOB_ID_HEADER: str(call.inbox.job_id), TIER_HEADER: accepted.tier}
-    if not accepted.streamed:
-        return _answer(await call.finish(), accepted.service_tier)
+    return await _streamed(call) if accepted.streamed else _answer(await call.finish(), accepted.service_tier)
+
+
+async def _streamed(call: Call) -> sse.EventStream:
     heard = await call.start()
     if heard[0].kind == CHUNK:
         return sse.EventStream(streams.relay(call, heard))

@@ -26,51 +26,9 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         """Declare the options."""
-        parser.add_argument(
-            "--engine",
-            choices=[kind.value for kind in EngineKind],
-            default=settings.ENGINE_KIND,
-            help="vllm: the model itself; sim: an engine's timing only; external: at a URL (%(default)s)",
-        )
-        parser.add_argument(
-            "--engine-url",
-            default=settings.ENGINE_URL,
-            metavar="URL",
-            help="where an external engine is, as in https://host:8000/v1; its key comes from SLUICE_ENGINE_KEY",
-        )
-        parser.add_argument("--host", default="127.0.0.1", help="address of web and Flower (%(default)s)")
-        parser.add_argument("--port", type=_port, default=8000, help="port of the web server (%(default)s)")
-        parser.add_argument(
-            "--state",
-            type=Path,
-            default=settings.STATE_DIR,
-            metavar="DIR",
-            help="folder for the database, Valkey's data, logs and logins (%(default)s)",
-        )
-        parser.add_argument(
-            "--device",
-            dest="devices",
-            action="append",
-            type=_device,
-            default=[],
-            help="one engine worker's: cpu, or a GPU as in 0, or several as in 0,1; again for another worker",
-        )
-        parser.add_argument(
-            "--workers", type=_count, metavar="N", help="engine workers, on the CPU if no --device is given (1)"
-        )
-        parser.add_argument(
-            "--serve",
-            action="append",
-            default=[],
-            metavar="N=PATTERN",
-            help="queues of worker N, as 1=*.realtime.*; give it again for more; a worker without serves all",
-        )
-        parser.add_argument(
-            "--ready-file",
-            type=Path,
-            metavar="FILE",
-            help="write URLs and logins here, as JSON, when all parts are ready; removed at the end",
-        )
+        _add_engine(parser)
+        _add_workers(parser)
+        _add_places(parser)
 
     def handle(self, *args: Any, **options: Any) -> None:  # noqa: ARG002 - Django's signature
         """Run until stopped. Raises CommandError (exit status 1) if the stack can't start or a part fails."""
@@ -80,6 +38,60 @@ class Command(BaseCommand):
             raise CommandError(str(error)) from error
         except KeyboardInterrupt:
             raise CommandError("interrupted before anything was started", returncode=130) from None
+
+
+def _add_engine(parser: CommandParser) -> None:
+    parser.add_argument(
+        "--engine",
+        choices=[kind.value for kind in EngineKind],
+        default=settings.ENGINE_KIND,
+        help="vllm: the model itself; sim: an engine's timing only; external: at a URL (%(default)s)",
+    )
+    parser.add_argument(
+        "--engine-url",
+        default=settings.ENGINE_URL,
+        metavar="URL",
+        help="where an external engine is, as in https://host:8000/v1; its key comes from SLUICE_ENGINE_KEY",
+    )
+
+
+def _add_workers(parser: CommandParser) -> None:
+    parser.add_argument(
+        "--device",
+        dest="devices",
+        action="append",
+        type=_device,
+        default=[],
+        help="one engine worker's: cpu, or a GPU as in 0, or several as in 0,1; again for another worker",
+    )
+    parser.add_argument(
+        "--workers", type=_count, metavar="N", help="engine workers, on the CPU if no --device is given (1)"
+    )
+    parser.add_argument(
+        "--serve",
+        action="append",
+        default=[],
+        metavar="N=PATTERN",
+        help="queues of worker N, as 1=*.realtime.*; give it again for more; a worker without serves all",
+    )
+
+
+def _add_places(parser: CommandParser) -> None:
+    parser.add_argument("--host", default="127.0.0.1", help="address of web and Flower (%(default)s)")
+    parser.add_argument("--port", type=_port, default=8000, help="port of the web server (%(default)s)")
+    parser.add_argument(
+        "--state",
+        type=Path,
+        default=settings.STATE_DIR,
+        metavar="DIR",
+        help="folder for the database, Valkey's data, logs and logins (%(default)s)",
+    )
+    parser.add_argument(
+        "--ready-file",
+        type=Path,
+        metavar="FILE",
+        help="write URLs and logins here, as JSON, when all parts are ready; removed at the end",
+    )
 
 
 def _options(options: dict[str, Any]) -> Options:
