@@ -8,11 +8,15 @@ from django.conf import settings
 from django.db.models import Min
 
 from inference import clock, texts
+from inference.limits import Rival
 from inference.models import Worker
 from inference.states import EngineKind, WorkerState
 
 PRUNE_AFTER_LEASES: Final = 3
 """Silent for this many leases, a worker is gone: long after its jobs were rescued, so that pages show it stale."""
+
+ENDING: Final = (WorkerState.DRAINING, WorkerState.STOPPED, WorkerState.FAILED)
+"""Of workers that claim nothing any more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +70,13 @@ def prune(now: datetime) -> list[str]:
     names = list(gone.values_list("name", flat=True))
     # Asked again at the delete: one that was heard in between stays.
     return [name for name in names if gone.filter(name=name).delete()[0]]
+
+
+def rivals(model: str, *, but: str) -> tuple[Rival, ...]:
+    """Return the model's other workers that were heard lately and are not at their end, in a stable order."""
+    heard = Worker.objects.filter(model=model, heartbeat_at__gte=clock.now() - _lease()).exclude(name=but)
+    rows = heard.exclude(state__in=ENDING).order_by("name")
+    return tuple(Rival(row.model_id, tuple(row.serve), row.kv_capacity_tokens or None) for row in rows)
 
 
 def is_stale(heartbeat_at: datetime, *, now: datetime) -> bool:

@@ -13,6 +13,8 @@ class Room:
 
 
 NO_ROOM: Final = Room(0, 0)
+ANY_SIZE: Final = 1 << 40
+"""KV tokens that any job fits."""
 
 RESERVE_FROM_SEQUENCES: Final = 8
 """A smaller engine has nothing to spare."""

@@ -136,6 +136,16 @@ NO_WORKER_LIMITS: Final = WorkerLimits()
 
 
 @dataclass(frozen=True, slots=True)
+class Rival:
+    """Another worker that was heard lately and takes work, or is about to."""
+
+    model: str
+    serve: tuple[str, ...]
+    kv_tokens: int | None
+    """Its engine's whole KV cache; None until that is known."""
+
+
+@dataclass(frozen=True, slots=True)
 class Limits:
     """A consistent snapshot of all limit tables."""
 
@@ -147,6 +157,8 @@ class Limits:
     """By queue name; a queue without a row has none of its own."""
     worker_limits: dict[str, WorkerLimits] = field(default_factory=dict)
     """By worker name; the same."""
+    rivals: tuple[Rival, ...] = ()
+    """Of a worker, which adds them to what the tables say."""
     default_queue_cap: int = 10_000
     default_tier: str = "standard"
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from inference import levelling
-from inference.guards import NO_LOAD, Credit, Load, Room, TierTerms
+from inference.guards import ANY_SIZE, NO_LOAD, Credit, Load, Room, TierTerms
 from inference.lines import Tier, Waiting
 
 Queue = tuple[str, str]
@@ -20,6 +20,9 @@ class Ask:
     limit: int
     tiers: Mapping[str, TierTerms] = field(default_factory=dict)
     paused: frozenset[Queue] = frozenset()
+    larger: frozenset[Queue] = frozenset()
+    """Those that a worker with more KV serves too: what can never fit here is left to it."""
+    whole_tokens: int = ANY_SIZE
     caps: tuple[tuple[frozenset[Queue], int], ...] = ()
     load: Load = NO_LOAD
     worker: str = ""

@@ -152,6 +152,8 @@ class Turn:
     def _fitting(self, bid: Bid) -> Waiting | None:
         """Return the tenant's first head that fits, or has waited for room long enough to be parked here."""
         for job in bid.tier.busy[str(bid.tenant)].heads(bid.open):
+            if job.kv_tokens > self._ask.whole_tokens and (bid.name, job.length) in self._ask.larger:
+                continue
             if self._need(job) <= self._room(bid):
                 return job
             left_ms = self._state.unfit.setdefault(job.job_id, self._now_ms) + OVERTAKE_MS - self._now_ms

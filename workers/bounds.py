@@ -1,11 +1,11 @@
 """What the limit tables say of one worker's claims: tiers, the reserve, what is paused or capped. Pure."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Self
 
 from inference import routing
-from inference.guards import Cap
+from inference.guards import ANY_SIZE, Cap
 from inference.limits import Limits, TierLimits
 
 
@@ -25,6 +25,12 @@ class Bounds:
     paused: frozenset[str] = frozenset()
     """Queues served that nothing is taken of."""
     caps: tuple[Cap, ...] = ()
+    sizes: Mapping[str, int] = field(default_factory=dict)
+    """By queue that other workers serve too: the most KV tokens that one of them has."""
+
+    def larger(self, kv_tokens: int) -> frozenset[str]:
+        """Return the queues that a worker serves too which has more KV tokens, or may turn out to."""
+        return frozenset(queue for queue, size in self.sizes.items() if size > kv_tokens)
 
     @classmethod
     def of(cls, limits: Limits, *, worker: str, model: str, served: Sequence[str]) -> Self:
@@ -40,7 +46,17 @@ class Bounds:
             margin_tokens=row.kv_margin_tokens if row else None,
             paused=frozenset(queue for queue in served if limits.of_queue(queue).is_paused),
             caps=tuple(_caps(limits, model, frozenset(served))),
+            sizes=_sizes(limits, served),
         )
+
+
+def _sizes(limits: Limits, served: Sequence[str]) -> dict[str, int]:
+    sizes: dict[str, int] = {}
+    for rival in limits.rivals:
+        for queue in routing.served(served, model=rival.model, patterns=rival.serve):
+            size = ANY_SIZE if rival.kv_tokens is None else rival.kv_tokens
+            sizes[queue] = max(sizes.get(queue, 0), size)
+    return sizes
 
 
 def _caps(limits: Limits, model: str, served: frozenset[str]) -> list[Cap]:

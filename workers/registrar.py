@@ -5,13 +5,14 @@ import os
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from django.db import Error, connection
 
 from inference import clock, fleet, snapshot
-from inference.limits import Limits
+from inference.limits import Limits, Rival
 from inference.states import WorkerState
 from workers.config import WorkerConfig
 from workers.vitals import Vitals
@@ -32,10 +33,11 @@ class Registrar:
         self, config: WorkerConfig, vitals: Callable[[], Vitals], *, on_limits: Callable[[], None]
     ) -> None:
         """`on_limits` is called on the registrar's thread when they changed."""
-        self.limits: Limits = snapshot.limits()
-        """Replaced whole, and only if they changed; any thread may read it."""
-        self._on_limits = on_limits
         self._config = config
+        self._rivals = self._find_rivals()
+        self.limits: Limits = replace(snapshot.limits(), rivals=self._rivals)
+        """With the model's other workers. Replaced whole, and only if they changed; any thread may read it."""
+        self._on_limits = on_limits
         self._vitals = vitals
         self._started_at = time.monotonic()
         self._reported: tuple[float, WorkerState | None] = (0.0, None)
@@ -77,7 +79,7 @@ class Registrar:
         self._say_goodbye()
 
     def _read_limits(self) -> None:
-        limits = snapshot.limits(max_age_seconds=LIMITS_SECONDS / 2)
+        limits = replace(snapshot.limits(max_age_seconds=LIMITS_SECONDS / 2), rivals=self._rivals)
         if limits != self.limits:
             self.limits = limits
             self._on_limits()
@@ -89,6 +91,10 @@ class Registrar:
             return
         fleet.report(self._report(vitals))
         self._reported = (time.monotonic(), state)
+        self._rivals = self._find_rivals()
+
+    def _find_rivals(self) -> tuple[Rival, ...]:
+        return fleet.rivals(self._config.model.name, but=self._config.node)
 
     def _say_goodbye(self) -> None:
         try:

@@ -85,6 +85,8 @@ class EngineRoom:
             tiers={tier.name: _terms(tier, capacity, load) for tier in bounds.tiers},
             paused=bounds.paused,
             caps=bounds.caps,
+            larger=bounds.larger(capacity.kv_tokens),
+            whole_tokens=capacity.kv_tokens,
             load=Load(load.sequences, capacity.sequences),
         )
 

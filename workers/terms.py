@@ -9,7 +9,7 @@ from typing import Any, Final, Protocol
 from django.conf import settings
 
 from inference.broker import ClaimRequest
-from inference.guards import NO_LOAD, Cap, Credit, Load, TierTerms
+from inference.guards import ANY_SIZE, NO_LOAD, Cap, Credit, Load, TierTerms
 
 MAX_PULL: Final = 64
 """Most jobs in one claim: a long script holds every other client of Redis up."""
@@ -25,6 +25,10 @@ class Offer:
     tiers: Mapping[str, TierTerms] = field(default_factory=dict)
     paused: frozenset[str] = frozenset()
     """Queues that nothing is taken of."""
+    larger: frozenset[str] = frozenset()
+    """Queues that a worker with more KV serves too."""
+    whole_tokens: int = ANY_SIZE
+    """The worker's whole KV cache."""
     caps: tuple[Cap, ...] = ()
     load: Load = NO_LOAD
 
@@ -38,6 +42,8 @@ class Offer:
             lease_seconds=settings.LEASE_SECONDS,
             tiers=self.tiers,
             paused=self.paused,
+            larger=self.larger,
+            whole_tokens=self.whole_tokens,
             caps=self.caps,
             load=self.load,
         )

@@ -13,7 +13,7 @@ import uuid_utils
 from inference import routing
 from inference.broker import scripts
 from inference.broker.types import Claimed, Claims, Token
-from inference.guards import NO_LOAD, NO_ROOM, NO_TERMS, Cap, Credit, Load, TierTerms
+from inference.guards import ANY_SIZE, NO_LOAD, NO_ROOM, NO_TERMS, Cap, Credit, Load, TierTerms
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +30,10 @@ class Request:
     """A tier that is not there has `TierTerms()`."""
     paused: frozenset[str] = frozenset()
     """Queues that nothing is taken of."""
+    larger: frozenset[str] = frozenset()
+    """Queues that a worker with more KV serves too: what can never fit here is left to it."""
+    whole_tokens: int = ANY_SIZE
+    """The worker's whole KV cache."""
     caps: tuple[Cap, ...] = ()
     """Those that bind a queue of `queues`."""
     load: Load = NO_LOAD
@@ -66,7 +70,7 @@ def arguments(request: Request) -> list[scripts.Argument]:
             *(most, max(0, credit.sequences), credit.kv_tokens, credit.margin_tokens),
             *(credit.reserve.sequences, credit.reserve.kv_tokens, credit.may_park),
             *(max(1, round(request.lease_seconds * 1000)), load.in_flight, load.slots),
-            *(len(served.tiers), len(request.caps), len(served.plain)),
+            *(len(served.tiers), len(request.caps), len(served.plain), request.whole_tokens),
         ),
         request.worker,
         b"".join(uuid_utils.uuid7().bytes for _ in range(most)),
@@ -90,8 +94,9 @@ def _tier_arguments(served: _Served, request: Request) -> list[scripts.Argument]
     for tier in sorted(terms, key=lambda name: (-terms[name].weight, name)):
         lengths = ",".join(length for length, _ in served.tiers[tier])
         paused = ",".join(length for length, queue in served.tiers[tier] if queue in request.paused)
+        larger = ",".join(length for length, queue in served.tiers[tier] if queue in request.larger)
         stem = str(routing.QueueName(served.model, tier, ""))
-        arguments += [tier, lengths, paused, stem, _packed_terms(terms[tier])]
+        arguments += [tier, lengths, paused, larger, stem, _packed_terms(terms[tier])]
     return arguments
 
 

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from inference.guards import ANY_SIZE
 from inference.states import WorkerState
 
 
@@ -44,10 +45,6 @@ UNKNOWN_START: Final = frozenset(
 
 AT_REST: Final = frozenset({WorkerState.PAUSED, WorkerState.DRAINING, WorkerState.STOPPED, WorkerState.FAILED})
 """Workers that claim nothing and are not about to."""
-
-
-ANY_SIZE: Final = 1 << 40
-"""KV tokens that any job fits."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -33,6 +33,8 @@ class Claim:
     credit: Credit
     tiers: dict[str, TierTerms]
     paused: frozenset[Queue] = frozenset()
+    larger: frozenset[Queue] = frozenset()
+    whole_tokens: int = 10**6
     caps: tuple[tuple[frozenset[Queue], int], ...] = ()
     load: Load = NO_LOAD
 
@@ -104,7 +106,9 @@ def histories(draw: st.DrawFn, *, guarded: bool) -> list[Step]:
     claim = st.builds(
         Claim,
         *(st.sampled_from(WORKERS), fleet, credit, terms),
-        *(st.just(frozenset()) | st.frozensets(queues, max_size=2), st.lists(caps, max_size=2).map(tuple)),
+        *(st.just(frozenset()) | st.frozensets(queues, max_size=2) for _ in range(2)),
+        st.sampled_from((10**6, 2999)),
+        st.lists(caps, max_size=2).map(tuple),
         st.builds(Load, st.integers(0, 5), st.sampled_from((0, 4, 8))),
     )
     if not guarded:

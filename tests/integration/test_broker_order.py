@@ -112,6 +112,8 @@ class Both:
             lease_seconds=60,
             tiers=step.tiers,
             paused=frozenset(map(queue_name, step.paused)),
+            larger=frozenset(map(queue_name, step.larger)),
+            whole_tokens=step.whole_tokens,
             caps=tuple(Cap(tuple(map(queue_name, queues)), jobs) for queues, jobs in step.caps),
             load=step.load,
         )
@@ -121,6 +123,8 @@ class Both:
             limit=5,
             tiers=step.tiers,
             paused=step.paused,
+            larger=step.larger,
+            whole_tokens=step.whole_tokens,
             caps=step.caps,
             load=step.load,
             worker=step.worker,

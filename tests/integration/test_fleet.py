@@ -1,12 +1,15 @@
 """What workers say of themselves, and what pages show of it."""
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from django.db import IntegrityError
 from django.utils import timezone
 
-from inference import fleet, selectors
+from inference import clock, fleet, selectors
+from inference.broker import Broker
+from inference.limits import Rival
 from inference.models import Worker
 from inference.states import WorkerState
 from tests import factories
@@ -66,3 +69,23 @@ def test_a_worker_not_heard_for_a_lease_is_shown_as_stale(db: None) -> None:
 
     assert (silent.name, silent.stale) == ("a-silent", True)
     assert (heard.name, heard.stale, heard.state, heard.serve) == ("b-heard", False, WorkerState.READY, ("*",))
+
+
+def test_a_worker_knows_its_rivals_but_those_that_are_silent_or_at_their_end(sluice: Broker) -> None:
+    now = clock.now()
+    others: dict[str, dict[str, Any]] = {
+        "b": {"kv_capacity_tokens": 500, "serve": ("*.long",)},
+        "a": {"state": WorkerState.LOADING, "kv_capacity_tokens": 0},
+        "draining": {"state": WorkerState.DRAINING},
+        "failed": {"state": WorkerState.FAILED},
+        "me": {},
+    }
+    for name, overrides in others.items():
+        fleet.report(factories.make_report(name=name, **overrides), now=now)
+    fleet.report(factories.make_report(name="silent"), now=now - timedelta(seconds=21))
+
+    assert fleet.rivals(factories.MODEL, but="me") == (
+        Rival(factories.MODEL, ("*",), None),
+        Rival(factories.MODEL, ("*.long",), 500),
+    )
+    assert fleet.rivals("another", but="me") == ()

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from inference import clock, snapshot
+from inference import clock, fleet, snapshot
 from inference.broker import Broker
 from inference.models import Worker, WorkerLimit
 from inference.states import WorkerState
+from tests import factories
 from tests.integration import hosts
 from workers import registrar
 from workers.registrar import Registrar
@@ -33,6 +34,23 @@ def test_an_error_does_not_end_the_reports(
     reports = Registrar(hosts.make_config(tmp_path), vitals, on_limits=lambda: None)
     reports._run()
     assert Worker.objects.get().state == WorkerState.READY
+
+
+def test_the_limits_tell_of_a_worker_that_came(sluice: Broker, tmp_path: Path) -> None:
+    vitals = Vitals(Condition(WorkerState.READY), slots=4, in_flight=0, kv_used_tokens=0)
+    changes: list[int] = []
+    reports = Registrar(hosts.make_config(tmp_path), lambda: vitals, on_limits=lambda: changes.append(1))
+
+    def sizes() -> list[int | None]:
+        return [rival.kv_tokens for rival in reports.limits.rivals]
+
+    assert sizes() == []
+    fleet.report(factories.make_report(name="worker-2", kv_capacity_tokens=500))
+    reports._report_if_due()
+    reports._read_limits()
+    assert sizes() == [500]
+    reports._read_limits()
+    assert changes == [1]
 
 
 @pytest.mark.parametrize(("resumed_seconds_ago", "ready_seconds"), [(None, 100), (500, 100), (30, 30)])

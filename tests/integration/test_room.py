@@ -7,8 +7,9 @@ import pytest
 
 from inference.broker import Claimed
 from inference.guards import Room
-from inference.limits import Limits, WorkerLimits
+from inference.limits import Limits, Rival, WorkerLimits
 from inference.states import JobStatus, ReleaseReason
+from tests import factories
 from tests.integration import hosts
 from tests.integration.hosts import KV_TOKENS, Hosted, row
 from tests.waiting import until
@@ -189,3 +190,23 @@ def test_preemptions_raise_the_margin(hosted: Hosted, monkeypatch: pytest.Monkey
     until(lambda: hosted.host.room.credit().margin_tokens > before)
     leave(hosted, first)
     hosted.end()
+
+
+def test_a_job_that_only_a_larger_worker_can_hold_is_left_to_it_and_refused_once_there_is_none(
+    hosted: Hosted,
+) -> None:
+    hosted.publish(prompt_tokens=KV_TOKENS, expected_tokens=1)
+    alone = hosted.limits
+
+    def claim() -> list[Claimed]:
+        offer = hosted.host.room.offer()
+        return hosted.broker.claim(offer.request([hosts.QUEUE], worker="worker-1@test")).jobs
+
+    for rival in (KV_TOKENS + 1, None):
+        hosted.limits = replace(alone, rivals=(Rival(factories.MODEL, ("*",), rival),))
+        assert claim() == []
+    hosted.limits = replace(alone, rivals=(Rival(factories.MODEL, ("*",), KV_TOKENS),))
+    [claimed] = claim()
+    hosted.run(claimed)
+    hosted.end()
+    assert (row(claimed).status, row(claimed).error_code) == (JobStatus.FAILED, "bad_request")

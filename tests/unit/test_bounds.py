@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 from inference.guards import Cap
-from inference.limits import Limits, QueueLimits, WorkerLimits
+from inference.limits import Limits, QueueLimits, Rival, WorkerLimits
 from tests import factories
 from workers.bounds import Bounds
 
@@ -78,3 +78,12 @@ def test_model_class_and_queue_have_caps_of_their_own_and_all_hold() -> None:
     )
     all_queues = tuple(LIMITS.queues())
     assert bounds(limits, BULK).caps == (Cap(all_queues, 7), Cap((STANDARD, BULK), 3), Cap((BULK,), 0))
+
+
+def test_queues_that_a_larger_worker_serves_too_are_named_and_those_of_one_whose_size_is_not_known() -> None:
+    others = (Rival(MODEL, ("*.bulk.*",), 500), Rival(MODEL, ("*.short",), 900), Rival("another", ("*",), 10**6))
+    found = bounds(replace(LIMITS, rivals=others), STANDARD, BULK, LONG)
+    assert found.larger(400) == {STANDARD, BULK}
+    assert found.larger(900) == frozenset()
+    loading = (*others, Rival(MODEL, ("*.long",), None))
+    assert bounds(replace(LIMITS, rivals=loading), STANDARD, BULK, LONG).larger(900) == {LONG}

@@ -75,6 +75,18 @@ def test_a_job_larger_than_the_share_is_not_parked_but_empties_its_tier_here_and
     assert bulk(4_000, share=10**6) == ([large.job_id], None), "what the tier may hold once it holds nothing"
 
 
+def test_a_job_that_can_never_fit_here_is_left_to_a_larger_worker_if_there_is_one() -> None:
+    queue, served = FairQueue(), ("standard", "short")
+    publish(queue, [large := make_job(kv_tokens=5000), make_job(tenant="bob", kv_tokens=10)])
+    small: dict[str, Any] = {"limit": 9, "whole_tokens": 4999, "credit": Credit(9, 10**5, may_park=True)}
+    for now_ms in (0, 10_000):
+        left = ask(queue, larger=frozenset({served}), now_ms=now_ms, **small)
+        assert (large.job_id in left.jobs, left.parked, left.again_ms) == (False, None, None)
+    assert ask(queue, larger=frozenset({("bulk", "short")}), **small).jobs == [large.job_id], "to be refused"
+    queue.release(large.job_id, 20_000)
+    assert ask(queue, limit=9, larger=frozenset({served}), whole_tokens=5000).jobs == [large.job_id]
+
+
 def test_a_short_job_of_the_same_tenant_passes_a_long_one_that_does_not_fit() -> None:
     queue = FairQueue()
     publish(queue, [make_job(length="long", kv_tokens=5000), short := make_job(arrival_ms=9.0)])

@@ -1,26 +1,27 @@
 -- What a claim asks for. After the prefix: numbers (most jobs, free sequences, free KV tokens, margin a job, reserved
 -- sequences, reserved KV tokens, whether it may be given a job to park, lease ms, jobs in flight, slots, how many tiers,
--- caps, plain queues), worker, claim ids (16 bytes each, one for each job at most), model, what it serves,
--- {tier, its lengths, those that are paused, each with commas; what its queues' names begin with, numbers (weight,
--- whether it uses the reserve, whether it has a share, its sequences and KV tokens, gather jobs, gather ms)}...,
+-- caps, plain queues, whole KV tokens), worker, claim ids (16 bytes each, one for each job at most), model, what it
+-- serves, {tier, its lengths, those that are paused, those that a larger worker serves too, each with commas; what its
+-- queues' names begin with, numbers (weight, whether it uses the reserve, whether it has a share, its sequences and KV
+-- tokens, gather jobs, gather ms)}...,
 -- {jobs, number of queues, queues...}...,  plain queues...
 -- Numbers come packed, as doubles: to read one from text takes the server 1,700 instructions and more.
 local now = now_ms()
 local most, sequences, kv, margin, reserved_sequences, reserved_kv, may_park, lease_ms, in_flight, slots,
-  tier_count, cap_count, plain_count = struct.unpack('<ddddddddddddd', ARGV[2])
+  tier_count, cap_count, plain_count, whole = struct.unpack('<dddddddddddddd', ARGV[2])
 local reserve, load = { sequences = reserved_sequences, kv = reserved_kv }, { in_flight = in_flight, slots = slots }
 local worker, claim_ids, model, until_ms = ARGV[3], ARGV[4], ARGV[5], int(now + lease_ms)
 local served = ARGV[6]    -- ' TIER:LENGTH TIER:LENGTH... ', with a space at either end
 may_park = may_park == 1
 
 -- All fields are named at once, so that the table is made in its size.
-local function read_tier(tier, lengths, paused, queues, numbers)
+local function read_tier(tier, lengths, paused, larger, queues, numbers)
   local weight, uses_reserve, has_share, share_sequences, share_kv, gather_jobs, gather_ms =
     struct.unpack('<ddddddd', numbers)
   if has_share == 0 then share_sequences, share_kv = nil, nil end
   return {
     tier = tier, group = group_of(model, tier), all = lengths, lengths = split(lengths), paused = split(paused),
-    queues = queues, weight = weight, uses_reserve = uses_reserve == 1, share_sequences = share_sequences,
+    larger = larger, queues = queues, weight = weight, uses_reserve = uses_reserve == 1, share_sequences = share_sequences,
     share_kv = share_kv, gather_jobs = gather_jobs, gather_ms = gather_ms, is_gathering = false, is_emptying = false,
     pass = 0, floor = 0, seen = 0, is_back = false, is_moved = false,
     set = nil, open = nil, held = {}, index = nil, tenant = nil, skips = 0, skipped = nil, is_stale = false,
@@ -31,8 +32,8 @@ local tiers, caps, plain = {}, {}, {}    -- tiers come in the order that breaks 
 local at = 7
 
 for i = 1, tier_count do
-  tiers[i] = read_tier(ARGV[at], ARGV[at + 1], ARGV[at + 2], ARGV[at + 3], ARGV[at + 4])
-  at = at + 5
+  tiers[i] = read_tier(ARGV[at], ARGV[at + 1], ARGV[at + 2], ARGV[at + 3], ARGV[at + 4], ARGV[at + 5])
+  at = at + 6
 end
 
 local function queue_of(t, length) return t.queues .. length end

@@ -131,6 +131,9 @@ local function room_of(t)
   return t.share_kv and math.min(free, t.share_kv) or free
 end
 
+-- Whether a job can never run here, and may elsewhere.
+local function is_for_larger(t, length, tokens) return tokens > whole and includes(split(t.larger), length) end
+
 -- Since when a job does not fit: now, if it did so far.
 local function unfit_since(id, entry)
   if not entry.unfit then call('HSET', P .. 'e:' .. id, 'u', int(now)) end
@@ -158,6 +161,9 @@ local function fitting(t)
       leave_order(id, t.group, length, t.tenant)
       drop_lost(id, queue_of(t, length))
       refresh(t.group, t.tenant)
+    elseif is_for_larger(t, length, need - margin) then
+      tried = tried or {}
+      tried[length] = true
     elseif need <= room_of(t) then
       return id, entry, need, false, length
     elseif t.share_kv and need > t.share_kv then
