@@ -36,9 +36,7 @@ class Sizes:
 def measure(say: Say, sizes: Sizes) -> Measured:
     """Let a tenant have the engine to itself, then one, then three come behind a dump."""
     jobs = _jobs(say, sizes)
-    p99 = {
-        name: tenants.queue_p99(jobs, who) for name, who in (("alone", [ALONE]), ("one", ONE), ("three", THREE))
-    }
+    p99 = {name: tenants.queue_p99(jobs, who) for name, who in PHASES.items()}
     figures = {
         "one_over_alone_s": p99["one"] - p99["alone"],
         "three_over_alone_s": p99["three"] - p99["alone"],

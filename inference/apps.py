@@ -8,7 +8,6 @@ class InferenceConfig(AppConfig):
 
     name = "inference"
     verbose_name = "Queues, tenants and jobs"
-    default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
         """Register the system checks."""

@@ -36,12 +36,6 @@ def chat(stack: Stack, **fields: object) -> dict[str, object]:
     return {"model": model, "messages": [{"role": "user", "content": "Tell me a long story."}], **fields}
 
 
-def only_job(stack: Stack, status: str) -> dict[str, object]:
-    with stack.client() as client:
-        [found] = client.get("/api/v1/jobs/", params={"status": status}).json()["results"]
-    return dict(found)
-
-
 def test_a_stream_that_its_client_leaves_is_gone_from_the_engine(slow: Stack) -> None:
     body = chat(slow, max_tokens=400, stream=True)
     with slow.client() as client, client.stream("POST", "/v1/chat/completions", json=body) as answer:

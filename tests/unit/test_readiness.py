@@ -25,7 +25,6 @@ class ScriptedEngine:
         self.loaded = asyncio.Event()
         self.warmed = asyncio.Event()
         self.starts = 0
-        self.stops = 0
         self.fault: Exception | None = None
         self.silence: Exception | None = None
 
@@ -48,7 +47,6 @@ class ScriptedEngine:
         return EngineGauges(0, 0, kv_capacity_tokens=5000, kv_used_share=0.0, preemptions=0)
 
     async def stop(self) -> None:
-        self.stops += 1
         self.exited.set()
 
     async def generate(self, call: EngineCall) -> bytes:
