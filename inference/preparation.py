@@ -209,24 +209,20 @@ def finish(item: Prepared, learned: estimates.Learned) -> tuple[NewJob, broker.E
 
 def _check_length(draft: Draft, prompt_tokens: int) -> None:
     """Refuse what the engine could not hold. Raises errors.InvalidRequest."""
-    model, limit = draft.model, draft.model.max_model_len
+    request, model, asked = draft.request, draft.model, draft.request.max_tokens or 1
     how_sure = "about " if model.estimates_tokens else "at least " if draft.proven_tokens else ""
     has = f"has {how_sure}{prompt_tokens} tokens"
-    if prompt_tokens >= limit:
-        where = "messages" if draft.request.endpoint is Endpoint.CHAT else "prompt"
-        message = (
-            f"{where}: the prompt {has}, but model {model.name} takes at most {limit} "
-            "with at least one for the answer"
-        )
-        raise errors.InvalidRequest(message, code="context_length_exceeded", param=where)
-    asked = draft.request.max_tokens or 1
-    if prompt_tokens + asked > limit:
-        where = draft.request.max_tokens_field
-        message = (
-            f"{where} is {asked} and the prompt {has}: {prompt_tokens + asked} together, "
-            f"but model {model.name} takes at most {limit}"
-        )
-        raise errors.InvalidRequest(message, code="context_length_exceeded", param=where)
+    takes = f"model {model.name} takes at most {model.max_model_len}"
+    if prompt_tokens >= model.max_model_len:
+        where = "messages" if request.endpoint is Endpoint.CHAT else "prompt"
+        raise _too_long(where, f"{where}: the prompt {has}, but {takes} with at least one for the answer")
+    if prompt_tokens + asked > model.max_model_len:
+        where, together = request.max_tokens_field, prompt_tokens + asked
+        raise _too_long(where, f"{where} is {asked} and the prompt {has}: {together} together, but {takes}")
+
+
+def _too_long(where: str, message: str) -> errors.InvalidRequest:
+    return errors.InvalidRequest(message, code="context_length_exceeded", param=where)
 
 
 def _length(prompt_tokens: int, limits: Limits) -> str:
