@@ -2,7 +2,7 @@
 
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Final, Literal
 
@@ -11,105 +11,10 @@ from django.db.models import QuerySet
 from inference import broker, clock, errors, estimates, fleet, routing, snapshot, waiting
 from inference.models import Job, Worker
 from inference.outlook import Outlook, QueueOutlook
+from inference.rows import JobWaiting, QueueRow, RatesRow, Totals, WorkerRow
 from inference.states import JobStatus, WorkerState
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QueueRow:
-    """One queue now."""
-
-    queue: str
-    model: str
-    tier: str
-    length: str
-    jobs: int
-    """Backlog: admitted, not started."""
-    tokens: int
-    """Prompt and expected output tokens of the backlog."""
-    backlog_seconds: float
-    """Age of the oldest waiting job; 0 if none waits, or the queue is paused."""
-    leases: int
-    """Jobs held by workers."""
-    cap: int
-    """Most jobs that may wait; 0 for the control queue, which has no cap."""
-    is_paused: bool = False
-    is_draining: bool = False
-    halted_by: str = ""
-    """Who paused, drained or resumed it last; empty for who is no operator."""
-    waiting_reason: str = ""
-    """What holds its first job now, one of `waiting.Reason`; empty if no job waits."""
-    waiting_detail: str = ""
-    expected_wait_seconds: float | None = None
-    """Of a job that came now and went behind all of its tier; None: nobody can tell."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobWaiting:
-    """Why a queued job waits, and for how long."""
-
-    reason: waiting.Reason
-    detail: str
-    position: int | None
-    """1 is next: exact within its tenant, estimated across tenants and tiers; None if it is in no queue."""
-    expected_start: datetime | None
-    """At the rate at which jobs ended lately; None: nobody can tell."""
-
-
 _IN_TRANSIT: Final = "just claimed, or about to be published"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WorkerRow:
-    """One worker as it last reported itself."""
-
-    name: str
-    model: str
-    engine: str
-    device: str
-    serve: tuple[str, ...]
-    host: str
-    pid: int
-    state: WorkerState
-    state_detail: str
-    slots: int
-    in_flight: int
-    kv_capacity_tokens: int
-    kv_used_tokens: int
-    started_at: datetime
-    ready_at: datetime | None
-    silent_seconds: float
-    """Since it was last heard."""
-    stale: bool
-    """Not heard for longer than a worker may be silent: what the row says is old."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RatesRow:
-    """How fast a model's engines are for one sequence, in tokens per second."""
-
-    prefill_tokens_per_second: float
-    decode_tokens_per_second: float
-    """What estimates go by."""
-    measured_calls: int
-    """From about so many of the last calls; 0: they are the configured ones, until enough calls have been seen."""
-    configured_prefill_tokens_per_second: float
-    configured_decode_tokens_per_second: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Totals:
-    """All queues and workers in a few numbers."""
-
-    jobs: int
-    """Backlog of all queues."""
-    tokens: int
-    backlog_seconds: float
-    """Of the queue that waits longest."""
-    leases: int
-    slots: int
-    """Of the workers that may claim."""
-    ready_workers: int
-    workers: int
 
 
 def look(*, names_operators: bool = False) -> Outlook:

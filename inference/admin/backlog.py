@@ -7,6 +7,7 @@ from django.db.models import Model
 from django.http import HttpRequest
 
 from inference import broker, selectors
+from inference.rows import Totals
 from inference.templatetags import shown
 
 COLUMNS: Final = ("waiting", "backlog", "running")
@@ -48,5 +49,5 @@ class WithBacklog:
         return shown.count(totals.leases if totals else None)
 
 
-def _totals(row: Model) -> selectors.Totals | None:
+def _totals(row: Model) -> Totals | None:
     return getattr(row, "totals", None)

@@ -14,7 +14,7 @@ from rest_framework.request import Request
 
 from inference import fields, selectors
 from inference.models import Job, JobEvent, ServedModel, Tier
-from inference.selectors import WorkerRow
+from inference.rows import WorkerRow
 from inference.states import Endpoint, JobStatus
 from inference.waiting import Reason
 

@@ -12,6 +12,7 @@ from inference import fleet, halts, lifecycle, outlook, selectors
 from inference.broker import Broker, ClaimRequest, Credit, TierTerms
 from inference.models import Job, LengthClass, QueueLimit, ServedModel, Tier
 from inference.retries import Backoff
+from inference.rows import JobWaiting
 from inference.states import WorkerState
 from inference.waiting import Reason
 from tests import factories
@@ -42,7 +43,7 @@ def run(broker: Broker, count: int, **fields: Any) -> None:
     assert len(claim(broker, count)) == count
 
 
-def why(job: Job) -> selectors.JobWaiting:
+def why(job: Job) -> JobWaiting:
     return selectors.waiting_of([job])[job.pk]
 
 

@@ -9,12 +9,13 @@ from django.utils import timezone
 from inference import errors, halts, selectors
 from inference.broker import Broker
 from inference.models import QueueLimit
+from inference.rows import QueueRow
 from tests import factories
 
 QUEUE = f"{factories.MODEL}.standard.short"
 
 
-def row_of(queue: str) -> selectors.QueueRow:
+def row_of(queue: str) -> QueueRow:
     [row] = [row for row in selectors.queue_rows() if row.queue == queue]
     return row
 

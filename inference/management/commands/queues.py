@@ -8,7 +8,7 @@ from inference import halts, selectors
 from inference.halts import Action
 from inference.management import halting
 from inference.management.tables import table
-from inference.selectors import QueueRow
+from inference.rows import QueueRow
 from inference.templatetags import shown
 
 HEADS: Final = ("queue", "jobs", "tokens", "backlog", "in flight", "expected wait", "halted", "why it waits")

@@ -9,7 +9,7 @@ from inference import halts, selectors
 from inference.halts import Action
 from inference.management import halting
 from inference.management.tables import table
-from inference.selectors import WorkerRow
+from inference.rows import WorkerRow
 from inference.templatetags import shown
 
 HEADS: Final = ("worker", "state", "model", "serves", "in flight", "slots", "KV tokens", "heard")
