@@ -24,7 +24,7 @@ from redis.exceptions import NoScriptError, RedisError, ResponseError
 from inference import broker, routing
 from inference.broker.types import Claimed, Claims
 from inference.guards import Credit
-from workers import envelope
+from workers import envelope, leftovers
 from workers.deliveries import Message, QoS, settle
 from workers.held import HELD
 from workers.settlement import SETTLER, TASK_DONE
@@ -72,14 +72,17 @@ class Channel(stock.Channel):  # type: ignore[misc]
         """Queues consumed without acknowledgement: stock lists."""
         self._asked = Asked.NOTHING
         self._offered = Offer(NO_CREDIT)
+        self._left = Offer(NO_CREDIT)
+        """By the last claim that was answered, of what it offered."""
         self._is_drained = False
-        """Whether the last claim came back empty: then the bell is worth waiting for."""
+        """Whether the last claim brought all that fits: then the bell is worth waiting for."""
+        self._has_grown = False
         self._is_outdated = False
-        """Whether the claim under way offers too little by now: should it come back empty, ask anew."""
+        """Whether the claim under way goes by terms that are old: whatever it brings, ask anew."""
         self._again_seconds: float | None = None
         """Something waits for time to pass: ask again after so long."""
         self._timer: Any = None
-        self.call_after: Callable[[float, Callable[[], None]], Any] = _never
+        self.call_after: Callable[[float, Callable[[], None]], Any] = lambda _seconds, _call: None
         """The hub's timer, set by the worker's bootstep: a server ends a wait on its own tick only, 0.1 s."""
         self._paused_until = 0.0
         self._client_id: tuple[Any, int] | None = None
@@ -106,21 +109,25 @@ class Channel(stock.Channel):  # type: ignore[misc]
 
     def credit_changed(self) -> None:
         """On the hub's thread: credit grew or is gone. Ask again where that makes a difference."""
-        did_not_fit = self._offered.credit.sequences < 1 or self.terms.is_hungry(self._offered)
         if self._asked is Asked.NOTHING:
-            self._is_drained = self._is_drained and not did_not_fit  # a claim is next, not the bell
-        elif did_not_fit or self._credit().sequences < 1:
+            self._is_drained = self._is_drained and not self._is_hungry()  # else a claim is next, not the bell
+            return
+        self._has_grown = True
+        if self._asked is Asked.BELL and (self._is_hungry() or self._credit().sequences < 1):
             self.ask_again()
 
     def ask_again(self) -> None:
         """On the hub's thread: leave the bell, since a claim may find more now."""
-        self._is_outdated = self._asked is not Asked.NOTHING
+        self._is_drained, self._is_outdated = False, self._asked is not Asked.NOTHING
         if self._asked is not Asked.BELL or self._client_id is None:
             return
         try:
             broker.get_broker().client.client_unblock(self._client_id[1])
         except RedisError:  # the bell's own timeout comes within a second
             logger.debug("the bell could not be left", exc_info=True)
+
+    def _is_hungry(self) -> bool:
+        return self._left.credit.sequences < 1 or self.terms.is_hungry(self._left)
 
     def _leased_queues(self) -> list[str]:
         return [queue for queue in self.active_queues if queue not in self._plain]
@@ -140,7 +147,7 @@ class Channel(stock.Channel):  # type: ignore[misc]
             self._send(Asked.CLAIM, self._claim(queues))
 
     def _claim(self, queues: list[str]) -> tuple[Any, ...]:
-        self._offered, self._is_outdated = self._offer(), False
+        self._offered, self._is_outdated, self._has_grown = self._offer(), False, False
         return broker.get_broker().claim_command(self._offered.request(queues, worker=self.terms.worker))
 
     def _wait_for_the_bell(self, queues: list[str], seconds: float) -> None:
@@ -205,7 +212,9 @@ class Channel(stock.Channel):  # type: ignore[misc]
         finally:
             self._in_poll = None
         claims = broker.Broker.parse_claim(reply)
-        self._is_drained = not claims.jobs and not self._is_outdated
+        self._left = leftovers.of(self._offered, claims.jobs)
+        is_old = self._is_outdated or (self._has_grown and self._is_hungry())
+        self._is_drained = not (is_old or leftovers.may_be_there(self._offered, claims))
         self._again_seconds = None if claims.again_ms is None else max(MIN_WAIT_SECONDS, claims.again_ms / 1000)
         return claims
 
@@ -289,7 +298,3 @@ class Transport(stock.Transport):  # type: ignore[misc]
     Channel = Channel
     supports_batch_publish = False
     implements = stock.Transport.implements.extend(batch_publish=False)
-
-
-def _never(_seconds: float, _call: Callable[[], None]) -> None:
-    """Stand in where there is no hub."""

@@ -258,6 +258,46 @@ def test_credit_that_grows_while_a_claim_is_under_way_is_not_missed(ours: Broker
     inbox.hear_until(lambda: len(inbox.messages) == 1)
 
 
+def test_room_that_came_before_the_wait_for_the_bell_and_is_told_of_after_is_not_missed(
+    ours: Broker, connect: Connect
+) -> None:
+    publish_jobs(ours, 2)
+    inbox = Inbox(connect(), QUEUE)
+    inbox.channel.brpop_timeout = NO_POLL_SECONDS
+    room = Room(inbox, 8, kv_tokens=150)
+    ours.client.delete(*ours.bell_keys([QUEUE]))
+
+    def take_and_grow(message: Any) -> None:
+        inbox.messages.append(message)
+        room.kv_tokens = 10_000
+
+    inbox.consumer.on_message = take_and_grow
+    inbox.hear_until(lambda: len(inbox.messages) == 1)
+    assert len(inbox.hear()) == 1  # with all that room it waits for the bell
+    inbox.channel.credit_changed()
+    inbox.hear_until(lambda: len(inbox.messages) == 2)
+
+
+def test_a_claim_that_brought_all_that_fits_is_followed_by_the_bell_and_another_by_a_claim(
+    ours: Broker, connect: Connect
+) -> None:
+    connection = connect()
+    inbox = Inbox(connection, QUEUE)
+    inbox.channel.brpop_timeout = NO_POLL_SECONDS
+    Room(inbox, 3)
+    ours.load_claim()
+    publish_jobs(ours, 2)
+    connection.drain_events(timeout=FLUSH_SECONDS)
+    connection.transport.cycle.on_poll_start()
+    assert (len(inbox.messages), inbox.channel._asked) == (2, transport.Asked.BELL)
+    Room(inbox, 6)
+    publish_jobs(ours, 5)
+    inbox.hear_until(lambda: len(inbox.messages) == 6)
+    Room(inbox, 9)
+    connection.transport.cycle.on_poll_start()
+    assert inbox.channel._asked is transport.Asked.CLAIM
+
+
 def test_what_waits_for_time_to_pass_is_asked_for_again_when_it_has(ours: Broker, connect: Connect) -> None:
     inbox = Inbox(connect(), QUEUE)
     inbox.channel.brpop_timeout = NO_POLL_SECONDS
