@@ -18,6 +18,7 @@ from typing import Final
 from django.db import InterfaceError, OperationalError
 
 from inference import broker, executor
+from inference.broker import order
 from inference.broker.types import Event
 from inference.models import Job
 from inference.states import TERMINAL
@@ -151,6 +152,7 @@ class Mailbox:
         """Deliver what arrives, for ever. The name is new, so the mailbox is read from its beginning."""
         cursor, pause = START, BACKOFF_SECONDS[0]
         while True:
+            before = cursor
             try:
                 cursor, events = await self._broker.read_mailbox(self.name, after=cursor, block_ms=BLOCK_MS)
             except broker.BrokerAway:
@@ -159,9 +161,21 @@ class Mailbox:
                 pause = min(2 * pause, BACKOFF_SECONDS[1])
                 continue
             pause = BACKOFF_SECONDS[0]
+            await self._make_up_for_lost(before, len(events))
             for event in events:
                 for inbox in self._inboxes.get(event.job_id, ()):
                     inbox.put(event)
+
+    async def _make_up_for_lost(self, cursor: str, count: int) -> None:
+        """Look everything up if the mailbox was full and dropped what came after the cursor."""
+        with contextlib.suppress(broker.BrokerAway, OperationalError, InterfaceError):  # the sweep tries again
+            if count < broker.MAIL_PAGE or not await self._broker.has_lost_mail(self.name, after=cursor):
+                return
+            logger.warning("the mailbox was full: all is looked up", extra={"action": "mailbox_overrun"})
+            inboxes = [inbox for inboxes in self._inboxes.values() for inbox in inboxes]
+            for inbox in inboxes:
+                inbox.is_behind = True
+            await self.catch_up(inboxes)
 
     async def _sweep(self) -> None:
         """Catch up with what has been silent, for ever."""
@@ -205,12 +219,6 @@ async def follow(job_id: uuid.UUID, *, after: str = START) -> AsyncIterator[Inbo
         yield inbox
 
 
-def order(event_id: str) -> tuple[int, int]:
-    """Return what events of one job sort by. Raises ValueError if `event_id` is not an event's id."""
-    milliseconds, _, sequence = event_id.partition("-")
-    return int(milliseconds), int(sequence or 0)
-
-
 def _missed(mailbox_name: str, asked: Sequence[tuple[uuid.UUID, str]]) -> list[list[Event]]:
     """Have the jobs watched, and read each one's events after the id given with it."""
     redis = broker.get_broker()
@@ -229,7 +237,7 @@ def _missed(mailbox_name: str, asked: Sequence[tuple[uuid.UUID, str]]) -> list[l
 
 
 def _events(job_id: uuid.UUID, after: str, ended: Job | None) -> list[Event]:
-    """Return a job's events after an id: the first MAX_EVENTS, if there are so many.
+    """Return a job's events after an id: the first MAX_EVENTS, if there are so many; a GAP where some are lost.
 
     The row decides whether it has ended: the stream may lack the end, or hold one of before a retry by hand.
     """

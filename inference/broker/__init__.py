@@ -12,13 +12,15 @@ from django.conf import settings
 from redis.exceptions import RedisError as BrokerAway
 
 from inference.broker.claims import Request as ClaimRequest
-from inference.broker.client import AsyncBroker, Broker
+from inference.broker.client import MAIL_PAGE, AsyncBroker, Broker
+from inference.broker.events import order
 from inference.broker.healing import may_heal
 from inference.broker.places import JobPlace, QueuePlace
 from inference.broker.rates import LengthOf, Lessons
 from inference.broker.types import (
     CHUNK,
     END,
+    GAP,
     INTERRUPTED,
     Admission,
     Claimed,
@@ -36,7 +38,9 @@ from inference.guards import Cap, Credit, Load, Room, TierTerms
 __all__ = [
     "CHUNK",
     "END",
+    "GAP",
     "INTERRUPTED",
+    "MAIL_PAGE",
     "Admission",
     "AsyncBroker",
     "Broker",
@@ -64,6 +68,7 @@ __all__ = [
     "get_broker",
     "may_heal",
     "new_async_broker",
+    "order",
 ]
 
 TIMEOUT_SECONDS: Final = 5.0

@@ -1,7 +1,7 @@
 """The brokers: one for threads, with every verb; one for an event loop, with those of running streams."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 from uuid import UUID
 
 import redis.asyncio
@@ -9,6 +9,9 @@ import redis.asyncio
 from inference.broker import events, keys, leases, places, queues, rates, scripts
 from inference.broker.pipe import Pipe
 from inference.broker.types import CHUNK, Event, Token, Told
+
+MAIL_PAGE: Final = 1_000
+"""Messages read at a time."""
 
 
 class Broker(queues.QueueVerbs, leases.LeaseVerbs, events.EventVerbs, rates.EstimateVerbs, places.PlaceVerbs):
@@ -40,11 +43,16 @@ class AsyncBroker:
     ) -> tuple[str, list[Event]]:
         """Wait for messages after the cursor `after`; return the cursor to go on from, and what came."""
         key = keys.mailbox(self.prefix, mailbox)
-        reply: Any = await self._mail.call("XREAD", "COUNT", 1000, "BLOCK", block_ms, "STREAMS", key, after)
+        reply: Any = await self._mail.call("XREAD", "COUNT", MAIL_PAGE, "BLOCK", block_ms, "STREAMS", key, after)
         if not reply:
             return after, []
         [rows] = reply.values() if isinstance(reply, dict) else [reply[0][1]]  # as the protocol's version has it
         return rows[-1][0].decode(), events.read_mail(rows)
+
+    async def has_lost_mail(self, mailbox: str, *, after: str) -> bool:
+        """Whether messages after the cursor may have been dropped from a full mailbox. Ask after a full page."""
+        rows = await self._pipe.call("XRANGE", keys.mailbox(self.prefix, mailbox), "-", "+", "COUNT", 1)
+        return bool(rows) and events.order(rows[0][0].decode()) > events.order(after)
 
     async def stream(self, job_id: UUID, *, after: str = "0") -> list[Event]:
         """Return the job's own events after id `after`, oldest first."""

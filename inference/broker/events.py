@@ -1,11 +1,14 @@
 """Verbs on what a job says: streams, mailboxes, watchers."""
 
-from typing import Any
+from typing import Any, Final
 from uuid import UUID
 
 from inference.broker import base, keys
-from inference.broker.types import Event
+from inference.broker.types import GAP, Event
 from inference.states import TERMINAL
+
+LAST_SEQUENCE: Final = 999_999_999_999_999_999
+"""As many digits as the API takes."""
 
 
 class EventVerbs(base.Verbs):
@@ -27,9 +30,40 @@ class EventVerbs(base.Verbs):
         self._call("notify", job_id.bytes, kind, data, int(kind in TERMINAL))
 
     def stream(self, job_id: UUID, *, after: str = "0", count: int | None = None) -> list[Event]:
-        """Return the job's own events after id `after`, oldest first, `count` at most; none without a stream."""
+        """Return the job's own events after id `after`, oldest first, `count` at most; none without a stream.
+
+        Before them comes a GAP, if events after `after` were dropped because the stream was full.
+        """
         key = keys.stream(self.prefix, job_id)
-        return read_stream(job_id, self.client.xrange(key, min=f"({after}", count=count))
+        rows: Any = self.client.xrange(key, min=f"({after}", count=count)
+        if len(rows) == count:  # else the reader is not so far behind
+            return self._stream_with_gap(job_id, after, count)
+        return read_stream(job_id, rows)
+
+    def _stream_with_gap(self, job_id: UUID, after: str, count: int) -> list[Event]:
+        key = keys.stream(self.prefix, job_id)
+        with self.client.pipeline() as pipe:
+            pipe.xrange(key, min=f"({after}", count=count)
+            pipe.xrange(key, count=1)
+            pipe.xinfo_stream(key)
+            rows, oldest, info = pipe.execute()
+        events = read_stream(job_id, rows)
+        is_cut = rows and rows[0][0] == oldest[0][0] and info["entries-added"] > info["length"]
+        if is_cut and order(place := _before(events[0].id)) > order(after):
+            return [Event(place, job_id, GAP, None, b""), *events]
+        return events
+
+
+def order(event_id: str) -> tuple[int, int]:
+    """Return what ids sort by. Raises ValueError if `event_id` is none."""
+    milliseconds, _, sequence = event_id.partition("-")
+    return int(milliseconds), int(sequence or 0)
+
+
+def _before(event_id: str) -> str:
+    """Return the id just before, under which nothing is kept: who comes back with it has been told of the gap."""
+    milliseconds, sequence = order(event_id)
+    return f"{milliseconds}-{sequence - 1}" if sequence else f"{milliseconds - 1}-{LAST_SEQUENCE}"
 
 
 def read_stream(job_id: UUID, rows: Any) -> list[Event]:

@@ -14,6 +14,8 @@ END: Final = "end"
 """The output of this claim is complete."""
 INTERRUPTED: Final = "interrupted"
 """The output of this claim will never be complete; the job went back to its queue."""
+GAP: Final = "gap"
+"""Output before the next event is lost to who reads: it was longer behind than the job's stream goes back."""
 
 
 class Told(enum.IntEnum):

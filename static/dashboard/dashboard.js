@@ -74,6 +74,7 @@ function follow(panel) {
     answer.append(chunks.map(textOf).join("")); // a text node: markup in an answer stays text
     answer.scrollTop = answer.scrollHeight;
   });
+  source.addEventListener("gap", () => answer.append("\n[…]\n"));
   source.addEventListener("state", (event) => {
     const { state } = JSON.parse(event.data);
     const chip = byId("job-status");

@@ -203,3 +203,14 @@ async def test_the_loops_broker_knows_its_script_again_after_a_flush(
     stranger = replace(claimed.token, claim_id=uuid_utils.compat.uuid7())
     assert not await loop_broker.append(stranger, [b"three"])
     assert [e.data for e in broker.stream(claimed.token.job_id)] == [b"one", b"two"]
+
+
+async def test_a_mailbox_that_dropped_what_was_not_read_says_so(broker: Broker, loop_broker: AsyncBroker) -> None:
+    claimed = claim_one(broker, streamed=True, mailbox="web-1")
+    await loop_broker.append(claimed.token, [b"one"])
+    cursor, _ = await loop_broker.read_mailbox("web-1")
+    await loop_broker.append(claimed.token, [b"two", b"three"])
+    assert not await loop_broker.has_lost_mail("web-1", after=cursor)
+    [mail] = broker.client.scan_iter(match=f"{broker.prefix}mail:web-1", count=1000)
+    broker.client.xtrim(mail, maxlen=1, approximate=False)
+    assert await loop_broker.has_lost_mail("web-1", after=cursor)

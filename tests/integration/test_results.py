@@ -1,6 +1,7 @@
 """What Redis is told of who waits is taken back, and what it lost is never passed off as complete."""
 
 import asyncio
+import re
 from unittest.mock import AsyncMock, Mock
 
 import django.db
@@ -43,6 +44,41 @@ def test_a_stream_longer_than_what_is_kept_for_a_reader_comes_whole(
     told = ask_for_events(api, job_id)
     assert [told.count(f'"chunks":[{number}]') for number in range(6)] == [1] * 6
     assert told.count('"succeeded"') == 1
+
+
+def spoken(told: str) -> list[str]:
+    """Kinds of events in order, chunks by what they say."""
+    chunks = [re.search(r'"chunks":\[(\d+)\]', line) for line in told.splitlines()]
+    kinds = re.findall(r"^event: (\w+)$", told, re.MULTILINE)
+    numbers = iter([found[1] for found in chunks if found])
+    return [next(numbers) if kind == "chunk" else kind for kind in kinds if kind != "state"]
+
+
+def test_who_is_further_behind_than_a_stream_goes_back_is_told_of_the_gap(
+    api: Api, hand: Hand, sluice: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(results, "MAX_EVENTS", 3)
+    job_id = api.post("/api/v1/jobs/", {"body": factories.make_chat(stream=True)}).json()["id"]
+    claimed = hand.claim()
+    for number in range(12):
+        hand.say(claimed, f"data: {number}\n\n".encode())
+    hand.succeed(claimed, {"choices": [7]})
+    ids = [event.id for event in sluice.stream(claimed.token.job_id)]
+    key = next(k for k in sluice.client.scan_iter() if k.endswith(b"s:" + claimed.token.job_id.bytes))
+    sluice.client.xtrim(key, maxlen=len(ids) - 6, approximate=False)
+
+    def after(event_id: str) -> list[str]:
+        return spoken(api.get(f"/api/v1/jobs/{job_id}/events/?after={event_id}").text)
+
+    kept = [str(number) for number in range(6, 12)]
+    told = api.get(f"/api/v1/jobs/{job_id}/events/").text
+    assert spoken(told) == ["gap", *kept]
+    assert "output_lost" in told
+    assert after(ids[2]) == ["gap", *kept]
+    assert after(ids[6]) == kept[1:], "that is there"
+    told_of_it = re.search(r"^id: (\S+)\nevent: gap$", told, re.MULTILINE)
+    assert told_of_it
+    assert after(told_of_it[1]) == kept, "told once"
 
 
 def test_who_asks_between_row_and_acknowledgement_is_told_and_so_are_those_who_wait(

@@ -2,12 +2,14 @@
 
 import asyncio
 import uuid
+from unittest.mock import AsyncMock
 
 import pytest
 
 from inference import broker, executor, results
+from inference.broker import AsyncBroker, order
 from inference.broker.types import CHUNK, Event
-from inference.results import Inbox, Mailbox, order
+from inference.results import Inbox, Mailbox
 
 JOB = uuid.uuid4()
 
@@ -119,3 +121,20 @@ async def test_a_reader_that_is_behind_waits_out_a_redis_that_is_away(
         inbox.release([chunk(2)], is_all=False)  # as the sweep does when Redis is back
         assert await reading == [chunk(2)]
         assert inbox.is_behind
+
+
+@pytest.mark.parametrize("has_lost", [True, False])
+async def test_mail_that_a_full_mailbox_dropped_is_looked_up_before_what_came_after_it(
+    mailbox: Mailbox, monkeypatch: pytest.MonkeyPatch, *, has_lost: bool
+) -> None:
+    monkeypatch.setattr(broker, "MAIL_PAGE", 1)
+    monkeypatch.setattr(AsyncBroker, "has_lost_mail", AsyncMock(return_value=has_lost))
+
+    async def look_up(*_: object) -> list[list[Event]]:
+        return [[chunk(1), chunk(2)]]
+
+    monkeypatch.setattr(executor, "run", look_up)
+    with mailbox.listen(JOB) as inbox:
+        await mailbox._make_up_for_lost("5-0", 1)
+        inbox.put(chunk(2))
+        assert inbox.get_nowait() == ([chunk(1), chunk(2)] if has_lost else [chunk(2)])

@@ -13,12 +13,17 @@ from django.http.response import HttpResponseBase
 from inference import errors, executor, fields, results, selectors
 from inference.api import authentication, sse
 from inference.api.handler import ApiRequest
-from inference.broker.types import CHUNK, END, INTERRUPTED, Event
+from inference.broker import order
+from inference.broker.types import CHUNK, END, GAP, INTERRUPTED, Event
 from inference.models import JobEvent
 from inference.states import TERMINAL
 
 EVENT_ID: Final = re.compile(r"\d{1,14}(-\d{1,18})?")
 """Milliseconds that are still a date, and a number that Redis still takes."""
+LOST: Final[dict[str, Any]] = {
+    "code": "output_lost",
+    "message": "You were too far behind: events before the next one are lost. The job has its whole result.",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +32,7 @@ class Message:
 
     id: str
     event: str
-    """`state`, `chunk`, `end` or `interrupted`."""
+    """`state`, `chunk`, `end`, `interrupted` or `gap`."""
     data: dict[str, Any]
 
     def __bytes__(self) -> bytes:
@@ -73,6 +78,8 @@ def _message(event: Event) -> Message:
     if event.kind == CHUNK:
         chunks = list(_chunks(event.data))
         return Message(event.id, "chunk", {"claim_id": claim, "chunks": chunks} if chunks else {})
+    if event.kind == GAP:
+        return Message(event.id, "gap", LOST)
     if event.kind in {END, INTERRUPTED}:
         return Message(event.id, event.kind, {"claim_id": claim})
     return Message(event.id, "state", {"state": event.kind, "claim_id": claim, "at": _time(event.id)})
@@ -91,7 +98,7 @@ def _chunks(data: bytes) -> Iterable[Any]:
 
 
 def _time(event_id: str) -> datetime:
-    return datetime.fromtimestamp(results.order(event_id)[0] / 1000, tz=UTC)
+    return datetime.fromtimestamp(order(event_id)[0] / 1000, tz=UTC)
 
 
 def _after(request: ApiRequest) -> str:
@@ -110,7 +117,7 @@ def _history(job_id: uuid.UUID, after: str) -> dict[int, JobEvent]:
 
     None for a client that has seen the stream: all of them are older.
     """
-    milliseconds, seen = results.order(after)
+    milliseconds, seen = order(after)
     if milliseconds:
         return {}
     steps = JobEvent.objects.filter(job_id=job_id).exclude(kind__in=[s.value for s in TERMINAL])

@@ -10,14 +10,14 @@ from typing import Any, Final
 import uuid_utils.compat
 
 from inference import errors, executor, results, snapshot, submission
-from inference.broker.types import CHUNK, END, INTERRUPTED, Event
+from inference.broker.types import CHUNK, END, GAP, INTERRUPTED, Event
 from inference.models import Job
 from inference.states import TERMINAL, Endpoint
 from inference.submission import Caller
 
 logger = logging.getLogger(__name__)
 
-OUTPUT: Final = frozenset({CHUNK, END, INTERRUPTED})
+OUTPUT: Final = frozenset({CHUNK, END, INTERRUPTED, GAP})
 
 _cancelling: Final[set[asyncio.Task[None]]] = set()
 """The event loop itself holds tasks only weakly."""

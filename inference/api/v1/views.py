@@ -12,7 +12,7 @@ from inference.api import authentication, bodies, serializers, sse
 from inference.api.handler import JOB_ID_HEADER, ApiRequest
 from inference.api.v1 import streams
 from inference.api.v1.calls import Call, answer, new_job_id
-from inference.broker.types import CHUNK
+from inference.broker.types import CHUNK, GAP
 from inference.models import Job
 from inference.states import Endpoint
 from inference.submission import Caller
@@ -64,8 +64,12 @@ async def _streamed(call: Call) -> sse.EventStream:
     heard = await call.start()
     if heard[0].kind == CHUNK:
         return sse.EventStream(streams.relay(call, heard))
-    # It ended before it said anything: an error with a status of its own, since no header is out yet.
-    answer(await call.row())
+    # Before it said anything it ended, or its beginning is lost: an error with a status of its own, since no
+    # header is out yet.
+    if heard[0].kind == GAP:
+        call.is_settled = True  # it goes on, for its record
+    else:
+        answer(await call.row())
     raise errors.JobFailed("The output is lost; ask for the job by its id.", code="output_lost")
 
 
