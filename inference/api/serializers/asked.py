@@ -1,0 +1,93 @@
+"""What clients ask the native API for: jobs to be, and lists."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from django.db.models import QuerySet
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import extend_schema_field
+from rest_framework import serializers
+
+from inference import fields
+from inference.models import ServedModel, Tier
+from inference.states import Endpoint, JobStatus
+
+MAX_PAGE: Final = 500
+"""Most jobs on one page of a list."""
+
+
+@extend_schema_field(OpenApiTypes.OBJECT)
+class ObjectField(serializers.Field[Any, Any, Any, Any]):
+    """A JSON object, taken as it is: what is in it is checked by `inference.validation`."""
+
+    def to_internal_value(self, data: object) -> Mapping[str, Any]:
+        """Refuse what is not an object."""
+        if not isinstance(data, dict):
+            raise serializers.ValidationError(f"must be a JSON object, got {fields.kind(data)}")
+        return data
+
+
+def _refuse_unknown(data: Any, known: Iterable[str], *, what: str) -> None:
+    unknown = sorted(set(data) - set(known)) if isinstance(data, dict) else []
+    if unknown:
+        message = f"unknown {what}; the {what}s are {', '.join(known)}"
+        raise serializers.ValidationError({unknown[0][:64]: [message]})
+
+
+class SubmissionSerializer(serializers.Serializer[Any]):
+    """One job to be."""
+
+    endpoint = serializers.ChoiceField(choices=[e.value for e in Endpoint], default=Endpoint.CHAT.value)
+    tier = serializers.CharField(required=False, allow_null=True, default=None, max_length=32)
+    body = ObjectField(help_text="The request body as the endpoint below /v1/ takes it.")
+
+    def to_internal_value(self, data: Any) -> Any:
+        """Refuse fields that do not exist: a misspelt tier must not be the default one."""
+        _refuse_unknown(data, self.fields, what="field")
+        return super().to_internal_value(data)
+
+
+class BulkSerializer(serializers.Serializer[Any]):
+    """Up to 1,000 jobs, all of them accepted or none."""
+
+    jobs = SubmissionSerializer(many=True, allow_empty=False)
+
+
+class JobFilterSerializer(serializers.Serializer[Any]):
+    """What a list of jobs can be narrowed by."""
+
+    status = serializers.ChoiceField(choices=[s.value for s in JobStatus], required=False)
+    tier = serializers.CharField(required=False, source="tier_id")
+    model = serializers.CharField(required=False, source="model_id")
+
+    def validate_tier(self, name: str) -> str:
+        """Refuse a tier that does not exist: it would look like one without jobs."""
+        return _existing(Tier.objects.all(), name)
+
+    def validate_model(self, name: str) -> str:
+        """Refuse a model that was never served."""
+        return _existing(ServedModel.objects.all(), name)
+
+
+class JobListSerializer(JobFilterSerializer):
+    """Every parameter of a list of jobs."""
+
+    limit = serializers.IntegerField(required=False, min_value=1, max_value=MAX_PAGE)
+    cursor = serializers.CharField(required=False)
+
+    def to_internal_value(self, data: Any) -> Any:
+        """Refuse parameters that do not exist: a misspelt filter must not be none."""
+        _refuse_unknown(data, self.fields, what="parameter")
+        return super().to_internal_value(data)
+
+    @property
+    def filters(self) -> dict[str, Any]:
+        """What was asked for, as the model's lookups."""
+        return {name: value for name, value in self.validated_data.items() if name not in {"limit", "cursor"}}
+
+
+def _existing(rows: QuerySet[Any], name: str) -> str:
+    names = sorted(rows.values_list("pk", flat=True))
+    if name not in names:
+        raise serializers.ValidationError(f"must be one of {', '.join(names)}, not {fields.show(name)}")
+    return name

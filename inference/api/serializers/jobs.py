@@ -1,0 +1,143 @@
+"""Jobs, as the native API shows them."""
+
+from typing import Any
+
+import orjson
+from django.http import HttpRequest
+from django.urls import reverse
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import extend_schema_field
+from rest_framework import serializers
+from rest_framework.request import Request
+
+from inference import selectors
+from inference.models import Job, JobEvent
+from inference.waiting import Reason
+
+
+class JobErrorSerializer(serializers.Serializer[Any]):
+    """Why a job has no result."""
+
+    code = serializers.CharField()
+    message = serializers.CharField()
+
+
+class JobSerializer(serializers.ModelSerializer[Job]):
+    """A job without its result."""
+
+    model = serializers.CharField(source="model_id")
+    tier = serializers.CharField(source="tier_id")
+    length = serializers.CharField(source="length_id")
+    queue = serializers.CharField()
+    queue_time_seconds = serializers.FloatField(allow_null=True)
+    error = serializers.SerializerMethodField()
+    events = serializers.SerializerMethodField()
+
+    class Meta:
+        model = Job
+        fields = (
+            "id",
+            "status",
+            "endpoint",
+            "model",
+            "tier",
+            "length",
+            "queue",
+            "streamed",
+            "attempts",
+            "prompt_tokens",
+            "expected_tokens",
+            "output_tokens",
+            "estimate_seconds",
+            "finish_reason",
+            "created_at",
+            "start_deadline_at",
+            "started_at",
+            "first_token_at",
+            "finished_at",
+            "queue_time_seconds",
+            "error",
+            "events",
+        )
+        read_only_fields = fields
+
+    @extend_schema_field(JobErrorSerializer(allow_null=True))
+    def get_error(self, job: Job) -> dict[str, str] | None:
+        """Return why the job failed; None if it did not."""
+        return {"code": job.error_code, "message": job.error_message} if job.error_code else None
+
+    @extend_schema_field(OpenApiTypes.URI)
+    def get_events(self, job: Job) -> str:
+        """Return the address of the job's event stream."""
+        path = reverse("job-events", args=[job.pk])
+        request = self.context.get("request")
+        return request.build_absolute_uri(path) if request else path
+
+
+class JobEventSerializer(serializers.ModelSerializer[JobEvent]):
+    """One step of a job's life."""
+
+    class Meta:
+        model = JobEvent
+        fields = ("at", "kind", "attempt", "claim_id", "worker", "detail")
+        read_only_fields = fields
+
+
+class JobDetailSerializer(JobSerializer):
+    """A job with its history and its result, the engine's answer."""
+
+    history = JobEventSerializer(source="events.all", many=True)
+    result = serializers.SerializerMethodField()
+
+    class Meta:
+        model = Job
+        fields = (*JobSerializer.Meta.fields, "history", "result")
+        read_only_fields = fields
+
+    @extend_schema_field(OpenApiTypes.OBJECT)
+    def get_result(self, job: Job) -> orjson.Fragment | None:
+        """Return the engine's answer as the JSON that it is; None while there is none."""
+        return orjson.Fragment(job.result) if job.result else None
+
+
+class JobWaitingSerializer(serializers.Serializer[Any]):
+    """What holds a queued job now."""
+
+    reason = serializers.ChoiceField(choices=[reason.value for reason in Reason])
+    detail = serializers.CharField(help_text="The same in words, with numbers.")
+    position = serializers.IntegerField(
+        allow_null=True,
+        help_text="1 is next. Exact among your jobs, estimated across tenants and tiers; null if in no queue.",
+    )
+    expected_start = serializers.DateTimeField(
+        allow_null=True, help_text="At the rate at which jobs ended lately; null where nobody can tell."
+    )
+
+
+class JobLookSerializer(JobDetailSerializer):
+    """The same, and while it is queued why it waits."""
+
+    waiting = serializers.SerializerMethodField()
+
+    class Meta:
+        model = Job
+        fields = (*JobDetailSerializer.Meta.fields, "waiting")
+        read_only_fields = fields
+
+    @extend_schema_field(JobWaitingSerializer(allow_null=True))
+    def get_waiting(self, job: Job) -> Any:
+        """Return what holds the job; None if it is not queued, or Redis is away."""
+        held = self.context["waiting"].get(job.pk)
+        return JobWaitingSerializer(held).data if held else None
+
+
+def job(row: Job, request: HttpRequest | Request) -> dict[str, Any]:
+    """Return a job as JSON values, its result included."""
+    return dict(JobDetailSerializer(row, context={"request": request}).data)
+
+
+def look(row: Job, request: HttpRequest | Request, *, names_operators: bool) -> dict[str, Any]:
+    """Return the same and, if it is queued, why it waits: two more trips to Redis."""
+    waiting = selectors.waiting_of([row], names_operators=names_operators)
+    context = {"request": request, "waiting": waiting}
+    return dict(JobLookSerializer(row, context=context).data)
