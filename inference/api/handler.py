@@ -18,7 +18,7 @@ from django.core.handlers.asgi import ASGIHandler, ASGIRequest
 from django.http.response import HttpResponseBase
 
 from inference import errors
-from inference.api import authentication, bodies
+from inference.api import authentication, bodies, queries
 from inference.api.errors import response as error_response
 from inference.limits import MAX_BODY_BYTES
 
@@ -106,6 +106,7 @@ class ApiHandler(ASGIHandler):
     async def _response(self, request: ApiRequest) -> HttpResponseBase:
         try:
             view, args, kwargs = self.resolve_request(request)
+            queries.check(request)
             response = await view(request, *args, **kwargs)
         except Exception as error:  # the last resort: every error has an envelope
             return error_response(error)

@@ -242,3 +242,21 @@ def test_a_host_that_cannot_stand_in_a_link_is_the_callers_fault(api: Api) -> No
 def assert_nothing_was_accepted(broker: Broker) -> None:
     assert Job.objects.count() == 0
     assert all(stats.jobs == 0 for stats in broker.stats(QUEUES))
+
+
+@pytest.mark.parametrize(
+    "path", ["/v1/chat/completions", "/api/v1/jobs/", f"/api/v1/queues/{factories.MODEL}.bulk.long/pause/"]
+)
+@pytest.mark.parametrize("query", ["tier=bulk", "api-version=1&stream=true"])
+def test_a_query_parameter_of_a_post_is_refused_by_its_name(api: Api, path: str, query: str) -> None:
+    answer = api.post(f"{path}?{query}", factories.make_chat())
+    error = answer.json()["error"]
+    name = query.rsplit("&", maxsplit=1)[-1].partition("=")[0]
+    assert (answer.status_code, error["code"], error["param"]) == (400, "unknown_parameter", name)
+    assert f"'{name}'" in error["message"]
+    assert not Job.objects.exists()
+
+
+def test_what_azure_clients_add_to_every_request_is_tolerated(api: Api) -> None:
+    body = {"body": factories.make_chat()}
+    assert api.post("/api/v1/jobs/?api-version=2024-10-21", body).status_code == 201
