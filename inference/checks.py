@@ -18,7 +18,7 @@ SPARE_CONNECTIONS: Final = 4
 
 @checks.register(checks.Tags.security, deploy=True)
 def check_secret_key(**_: Any) -> list[checks.CheckMessage]:
-    """Refuse to deploy with the secret that everyone can read in the source."""
+    """Refuse to deploy with the secret that everyone can read in the source, as a web process does to start."""
     if not str(settings.SECRET_KEY).startswith("insecure-"):
         return []
     return [checks.Error("DJANGO_SECRET_KEY is not set", hint="Set it to a long random string.", id="sluice.E001")]

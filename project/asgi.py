@@ -5,7 +5,9 @@ import resource
 import warnings
 from typing import Any, Final
 
+from django.conf import settings
 from django.core.asgi import get_asgi_application
+from django.core.exceptions import ImproperlyConfigured
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "project.settings")
 
@@ -14,7 +16,7 @@ warnings.filterwarnings("ignore", message="StreamingHttpResponse must consume sy
 
 pages = get_asgi_application()  # sets Django up, which the next import needs
 
-from inference import heap  # noqa: E402
+from inference import checks, heap  # noqa: E402
 from inference.api.handler import ApiHandler  # noqa: E402
 
 api = ApiHandler()
@@ -31,6 +33,13 @@ def allow_many_connections() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
+def refuse_public_secret() -> None:
+    """Raise ImproperlyConfigured where sessions would be signed with what everyone can read in the source."""
+    if not settings.DEBUG and (found := checks.check_secret_key()):
+        raise ImproperlyConfigured(f"{found[0].msg}: {found[0].hint} It is the same for all web processes.")
+
+
+refuse_public_secret()
 allow_many_connections()
 heap.spare_what_is_loaded()
 

@@ -28,6 +28,9 @@ hypothesis_settings.register_profile(
 )
 hypothesis_settings.load_profile("repeatable")
 
+settings.SECRET_KEY = secrets.token_hex(32)
+"""With the public one the web process would not start."""
+
 _put_back: list[Callable[[], None]] = []
 """PostgreSQL's, made with the test database."""
 

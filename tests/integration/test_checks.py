@@ -1,8 +1,12 @@
 """`manage.py check` tells what would fail later."""
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
+from django.conf import settings
 from django.db import OperationalError, connection
 
 from inference import checks
@@ -90,3 +94,23 @@ def test_the_public_secret_key_is_refused_in_a_deployment(monkeypatch: pytest.Mo
     assert [message.id for message in checks.check_secret_key()] == ["sluice.E001"]
     monkeypatch.setattr("django.conf.settings.SECRET_KEY", "x" * 60)
     assert checks.check_secret_key() == []
+
+
+@pytest.mark.parametrize(
+    ("env", "starts"),
+    [({}, False), ({"DJANGO_DEBUG": "true"}, True), ({"DJANGO_SECRET_KEY": "x" * 60}, True)],
+    ids=["by hand", "debug", "with a key"],
+)
+@pytest.mark.once
+def test_a_web_process_without_a_key_of_its_own_does_not_start(env: dict[str, str], *, starts: bool) -> None:
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("DJANGO_")}
+    started = subprocess.run(
+        [sys.executable, "-c", "import project.asgi"],
+        env=inherited | env,
+        cwd=settings.BASE_DIR,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (started.returncode == 0) == starts, started.stderr
+    assert ("DJANGO_SECRET_KEY is not set: Set it to a long random string." in started.stderr) != starts
