@@ -5,12 +5,12 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
 from typing import Final, NamedTuple
 
 from django.db import DatabaseError, InterfaceError, OperationalError, connection
 
 from inference import lifecycle
+from inference.answer import Answer
 
 logger = logging.getLogger(__name__)
 
@@ -25,7 +25,7 @@ each is conditional on the row."""
 
 class _Asked(NamedTuple):
     change: lifecycle.Change
-    future: "Future[lifecycle.Applied]"
+    answer: Answer[lifecycle.Applied]
 
 
 class GroupCommit:
@@ -39,17 +39,17 @@ class GroupCommit:
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
-    def submit(self, change: lifecycle.Change) -> "Future[lifecycle.Applied]":
-        """Queue a change; the future ends after its commit, with what became of it, or with the database's error.
+    def submit(self, change: lifecycle.Change) -> Answer[lifecycle.Applied]:
+        """Queue a change; the answer comes after its commit: what became of it, or the database's error.
 
         Thread-safe; changes apply in the order of submission. Raises RuntimeError after `close`.
         """
-        asked = _Asked(change, Future())
+        asked = _Asked(change, Answer())
         with self._closing:  # else a change could land behind the end mark, and never be answered
             if self._is_closed:
                 raise RuntimeError("the group commit is closed")
             self._asked.put(asked)
-        return asked.future
+        return asked.answer
 
     def close(self) -> None:
         """Commit what is queued, then end the thread. Blocks until it has ended."""
@@ -84,13 +84,13 @@ class GroupCommit:
         except Exception as error:  # whatever it is, those who wait must hear of it
             if len(batch) == 1:
                 logger.exception("Commit failed", extra={"action": "commit_failed"})
-                _answer(batch[0].future, error)
+                batch[0].answer.fail(error)
                 return
             for asked in batch:  # one of them is to blame: the others must not share its fate
                 self._commit([asked])
             return
         for asked, answer in zip(batch, answers, strict=True):
-            _answer(asked.future, answer)
+            asked.answer.give(answer)
 
     def _apply_stubbornly(self, changes: list[lifecycle.Change]) -> list[lifecycle.Applied]:
         for wait_seconds in RETRY_SECONDS:
@@ -100,15 +100,6 @@ class GroupCommit:
                 _note(error, wait_seconds, len(changes))
                 time.sleep(wait_seconds)
         return self._apply(changes)
-
-
-def _answer(future: "Future[lifecycle.Applied]", answer: lifecycle.Applied | Exception) -> None:
-    if not future.set_running_or_notify_cancel():
-        return  # its coroutine left; the change was asked for and is committed all the same
-    if isinstance(answer, Exception):
-        future.set_exception(answer)
-    else:
-        future.set_result(answer)
 
 
 def _note(error: DatabaseError | InterfaceError, wait_seconds: float, count: int) -> None:

@@ -7,7 +7,6 @@ of an end only after the commit that wrote it. Runs on the worker's event loop; 
 """
 
 import asyncio
-import concurrent.futures
 import contextlib
 import enum
 import logging
@@ -20,6 +19,7 @@ from django.db import Error, InterfaceError, OperationalError
 from django.utils import timezone
 
 from inference import broker, lifecycle
+from inference.answer import Answer
 from inference.broker.types import Claimed
 from inference.group_commit import GroupCommit
 from inference.limits import Limits
@@ -78,7 +78,7 @@ class Surroundings:
     limits: Callable[[], Limits]
 
 
-Starting = concurrent.futures.Future[lifecycle.Applied]
+Starting = Answer[lifecycle.Applied]
 """A start that has been asked for."""
 
 

@@ -10,10 +10,10 @@ import queue
 import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import Future
 from typing import Final, NamedTuple
 
 from inference import broker
+from inference.answer import Answer
 from inference.broker.types import Token
 from inference.retries import Backoff
 from inference.states import JobStatus
@@ -36,7 +36,7 @@ class _Asked(NamedTuple):
     """None: only a mark in the queue."""
     verb: Callable[[], bool] | None
     """None: it is an ack."""
-    future: "Future[bool]"
+    answer: Answer[bool]
     status: str | None = None
     """Of an ack: those that wait go together, in one call."""
     used: float | None = None
@@ -55,14 +55,14 @@ class Settler:
         self._start = threading.Lock()
         self._thread: threading.Thread | None = None
 
-    def ack(self, token: Token, *, status: str, used: float | None = None) -> "Future[bool]":
-        """Forget a finished job. The future is False if the claim was not ours any more. Thread-safe."""
-        return self._put(_Asked(token, None, Future(), status, used))
+    def ack(self, token: Token, *, status: str, used: float | None = None) -> Answer[bool]:
+        """Forget a finished job. The answer is False if the claim was not ours any more. Thread-safe."""
+        return self._put(_Asked(token, None, Answer(), status, used))
 
-    def release(self, token: Token, *, event: bool = True, backoff: Backoff | None = None) -> "Future[bool]":
-        """Put a job back into its queue. The future is False if the claim was not ours any more. Thread-safe."""
+    def release(self, token: Token, *, event: bool = True, backoff: Backoff | None = None) -> Answer[bool]:
+        """Put a job back into its queue. The answer is False if the claim was not ours any more. Thread-safe."""
         return self._put(
-            _Asked(token, lambda: self._connect().release(token, event=event, backoff=backoff), Future())
+            _Asked(token, lambda: self._connect().release(token, event=event, backoff=backoff), Answer())
         )
 
     def abandon(self, token: Token) -> None:
@@ -71,19 +71,19 @@ class Settler:
 
     def flush(self, *, seconds: float) -> bool:
         """Wait until all that was asked for is done; False if that takes longer."""
-        done = self._put(_Asked(None, lambda: True, Future()))
+        done = self._put(_Asked(None, lambda: True, Answer()))
         try:
-            return done.result(timeout=seconds)
+            return done.result(seconds)
         except TimeoutError:
             return False
 
-    def _put(self, asked: _Asked) -> "Future[bool]":
+    def _put(self, asked: _Asked) -> Answer[bool]:
         self._asked.put(asked)
         with self._start:  # made on first use: a process that only publishes needs no thread
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="settler", daemon=True)
                 self._thread.start()
-        return asked.future
+        return asked.answer
 
     def _run(self) -> None:
         while True:
@@ -91,8 +91,7 @@ class Settler:
             for asked, was_ours in zip(batch, self._insist(batch), strict=True):
                 if asked.token:
                     self._held.drop(asked.token)
-                if asked.future.set_running_or_notify_cancel():  # its coroutine may have left
-                    asked.future.set_result(was_ours)
+                asked.answer.give(was_ours)
 
     def _next_batch(self) -> list[_Asked]:
         """Wait for what is next; behind an ack, take the acks that follow it too."""
