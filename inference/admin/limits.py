@@ -1,6 +1,6 @@
 """What an admin sets: tiers, length classes, models, caps. `inference.snapshot` carries it to all processes."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from django import forms
@@ -11,6 +11,7 @@ from django.http import HttpRequest
 from inference import halts, selectors, snapshot
 from inference.admin import backlog
 from inference.admin.backlog import WithBacklog
+from inference.admin.changes import SavesChanges
 from inference.admin.halts import ACTIONS, WithHalts, by
 from inference.admin.readonly import KeptName
 from inference.admin.warnings import WarnsAfterSave
@@ -51,7 +52,7 @@ class TierForm(forms.ModelForm):
 
 
 @admin.register(Tier)
-class TierAdmin(WithBacklog, WarnsAfterSave, KeptName, admin.ModelAdmin):
+class TierAdmin(SavesChanges, WithBacklog, WarnsAfterSave, KeptName, admin.ModelAdmin):
     """Classes of service."""
 
     form = TierForm
@@ -91,7 +92,7 @@ class TierAdmin(WithBacklog, WarnsAfterSave, KeptName, admin.ModelAdmin):
 
 
 @admin.register(LengthClass)
-class LengthClassAdmin(WithBacklog, WarnsAfterSave, KeptName, admin.ModelAdmin):
+class LengthClassAdmin(SavesChanges, WithBacklog, WarnsAfterSave, KeptName, admin.ModelAdmin):
     """Classes of prompt length."""
 
     queues_by = "length"
@@ -118,7 +119,7 @@ class ServedModelForm(forms.ModelForm):
 
 
 @admin.register(ServedModel)
-class ServedModelAdmin(WithBacklog, WarnsAfterSave, KeptName, admin.ModelAdmin):
+class ServedModelAdmin(SavesChanges, WithBacklog, WarnsAfterSave, KeptName, admin.ModelAdmin):
     """Models and the options of their engines."""
 
     form = ServedModelForm
@@ -204,7 +205,7 @@ class QueueLimitForm(forms.ModelForm):
 
 
 @admin.register(QueueLimit)
-class QueueLimitAdmin(WithHalts, WithBacklog, KeptName, admin.ModelAdmin):
+class QueueLimitAdmin(SavesChanges, WithHalts, WithBacklog, KeptName, admin.ModelAdmin):
     """Limits of single queues."""
 
     form = QueueLimitForm
@@ -226,6 +227,14 @@ class QueueLimitAdmin(WithHalts, WithBacklog, KeptName, admin.ModelAdmin):
 
     def save_model(self, request: HttpRequest, obj: QueueLimit, form: Any, change: bool) -> None:  # noqa: FBT001
         """Save; a pause or a drain ticked in the form is one as any other."""
-        if {"is_paused", "is_draining"} & set(form.changed_data):
-            halts.stamp(obj, was_halted=bool(form.initial.get("is_paused")), by=by(request))
+        if not change:
+            self.changed_with(request, obj, set(form.changed_data))
         super().save_model(request, obj, form, change)
+
+    def changed_with(self, request: HttpRequest, obj: QueueLimit, changed: set[str]) -> Iterable[str]:
+        """Note who halted or resumed the queue."""
+        if not {"is_paused", "is_draining"} & changed:
+            return ()
+        before = QueueLimit.objects.filter(pk=obj.pk).first()
+        halts.stamp(obj, was_halted=before is not None and before.is_halted, by=by(request))
+        return halts.HALT_FIELDS

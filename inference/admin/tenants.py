@@ -12,6 +12,7 @@ from rest_framework_api_key.admin import APIKeyModelAdmin
 from rest_framework_api_key.models import APIKey
 
 from inference import halts, publication
+from inference.admin.changes import SavesChanges
 from inference.admin.readonly import KeptName
 from inference.models import ApiKey, Tenant
 
@@ -19,7 +20,7 @@ admin.site.unregister(APIKey)  # the library's own table: keys here have a tenan
 
 
 @admin.register(Tenant)
-class TenantAdmin(KeptName, admin.ModelAdmin):
+class TenantAdmin(SavesChanges, KeptName, admin.ModelAdmin):
     """Tenants."""
 
     list_display = ("name", "weight", "active_keys", "people", "created_at")
@@ -49,7 +50,7 @@ class TenantAdmin(KeptName, admin.ModelAdmin):
 
 
 @admin.register(ApiKey)
-class ApiKeyAdmin(APIKeyModelAdmin):
+class ApiKeyAdmin(SavesChanges, APIKeyModelAdmin):
     """Keys; a new one is shown once, in the message after saving."""
 
     list_display = ("prefix", "name", "tenant", "may_use", "is_operator", "created", "expiry_date", "revoked")  # type: ignore[assignment]  # a tuple of six there
@@ -80,7 +81,7 @@ class ApiKeyAdmin(APIKeyModelAdmin):
     def save_model(self, request: HttpRequest, obj: Any, form: Any = None, change: bool = False) -> None:  # noqa: ARG002, FBT001, FBT002 - Django's
         """Save; a new key is told now or never."""
         if obj.pk:
-            obj.save()
+            super().save_model(request, obj, form, change=True)
             return
         key = ApiKey.objects.assign_key(obj)
         obj.save()

@@ -1,13 +1,15 @@
 """Pause, drain and resume from the admin's lists."""
 
+from html.parser import HTMLParser
 from typing import Any
 
+import pytest
 from django.contrib.admin.models import LogEntry
 from django.contrib.auth.models import Permission, User
 from django.test import Client
 
 from inference import fleet, halts, snapshot
-from inference.models import ApiKey, QueueLimit, Worker, WorkerLimit
+from inference.models import ApiKey, QueueLimit, Tier, Worker, WorkerLimit
 from tests import factories
 from tests.integration import admin_pages
 from tests.integration.admin_pages import act, url
@@ -55,10 +57,58 @@ def test_a_pause_ticked_in_the_form_is_one_as_any_other(page: Client) -> None:
     page.post(change, form(is_paused="on"))
     row = QueueLimit.objects.get(queue=QUEUE)
     assert (row.is_paused, row.halted_by, row.resumed_at) == (True, "user root", None)
-    page.post(change, form())
+    page.post(change, form(**{"initial-is_paused": "True"}))
     row.refresh_from_db()
     assert row.resumed_at is not None
     assert not row.is_paused
+
+
+class Inputs(HTMLParser):
+    """What a browser would send of a page's form of which nobody touched anything."""
+
+    def __init__(self, shown: str) -> None:
+        super().__init__()
+        self.values: dict[str, str] = {}
+        self.feed(shown)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Take a field in."""
+        found = dict(attrs)
+        is_off = found.get("type") in {"checkbox", "submit"} and "checked" not in found
+        if tag == "input" and found.get("name") and not is_off:
+            self.values[str(found["name"])] = found.get("value") or ""
+
+
+def test_a_form_that_was_overtaken_ends_no_pause_and_keeps_what_its_user_changed(page: Client) -> None:
+    QueueLimit.objects.create(queue=QUEUE, max_in_flight=3)
+    change = url(QueueLimit, "change", QUEUE)
+    opened = Inputs(page.get(change).content.decode()).values
+    halts.halt_queues(halts.Action.PAUSE, [QUEUE], by="key ops of acme")
+    QueueLimit.objects.update(max_in_flight=5)
+
+    page.post(change, opened | {"max_jobs": "7"})
+    row = QueueLimit.objects.get(queue=QUEUE)
+    assert (row.is_paused, row.halted_by, row.max_jobs, row.max_in_flight) == (True, "key ops of acme", 7, 5)
+
+    page.post(change, opened | {"is_draining": "on"})
+    row.refresh_from_db()
+    assert (row.is_paused, row.is_draining, row.halted_by, row.resumed_at) == (True, True, "user root", None)
+
+
+@pytest.mark.parametrize("changed", [True, False])
+def test_no_admin_form_writes_what_its_user_did_not_change(page: Client, *, changed: bool) -> None:
+    tier = url(Tier, "change", "bulk")
+    opened = Inputs(page.get(tier).content.decode()).values
+    Tier.objects.filter(name="bulk").update(weight=7, service_tiers=["batch"], uses_reserve=True)
+
+    page.post(tier, opened | ({"max_attempts": "9"} if changed else {}))
+    row = Tier.objects.get(name="bulk")
+    assert (row.weight, row.service_tiers, row.uses_reserve, row.max_attempts == 9) == (
+        7,
+        ["batch"],
+        True,
+        changed,
+    )
 
 
 def test_another_edit_is_no_halt(page: Client) -> None:
