@@ -1,7 +1,9 @@
 """Jobs and their history."""
 
 import uuid
+from collections import Counter
 from collections.abc import Callable
+from typing import Final
 
 from django.contrib import admin, messages
 from django.db.models import QuerySet
@@ -13,6 +15,9 @@ from inference.dashboard import texts
 from inference.models import Job, JobEvent
 from inference.states import JobStatus
 from inference.templatetags import shown
+
+REFUSALS_SHOWN: Final = 3
+"""Of an action on many jobs; the others are counted."""
 
 
 class JobEventInline(ReadOnly, admin.TabularInline):
@@ -134,13 +139,30 @@ class JobAdmin(ReadOnly, admin.ModelAdmin):
         self._each(request, queryset, submission.retry)
 
     def _each(self, request: HttpRequest, queryset: QuerySet[Job], verb: Callable[..., Job]) -> None:
+        now: dict[uuid.UUID, str] = {}
+        refused: list[str] = []
         for job_id in queryset.values_list("id", flat=True):
             try:
-                job = verb(caller=None, job_id=job_id)
+                now[job_id] = verb(caller=None, job_id=job_id).status
             except errors.SluiceError as error:
-                self.message_user(request, str(error), messages.ERROR)
-            else:
-                self.message_user(request, f"{job_id} is {job.status}", messages.SUCCESS)
+                refused.append(f"{job_id}: {error}")
+        self._tell(request, now, refused)
+
+    def _tell(self, request: HttpRequest, now: dict[uuid.UUID, str], refused: list[str]) -> None:
+        """Say in a line how many jobs are what now, and in a few what was refused."""
+        if now:
+            self.message_user(request, _summary(now), messages.SUCCESS)
+        for told in refused[:REFUSALS_SHOWN]:
+            self.message_user(request, told, messages.ERROR)
+        if more := len(refused[REFUSALS_SHOWN:]):
+            self.message_user(request, f"{more} more {'was' if more == 1 else 'were'} refused.", messages.ERROR)
+
+
+def _summary(now: dict[uuid.UUID, str]) -> str:
+    if len(now) == 1:
+        [(job_id, status)] = now.items()
+        return f"{job_id} is {status}"
+    return "Jobs: " + ", ".join(f"{count} {status}" for status, count in Counter(now.values()).most_common())
 
 
 @admin.register(JobEvent)

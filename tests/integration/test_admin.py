@@ -67,7 +67,7 @@ def test_chosen_jobs_are_cancelled_and_retried(page: Client) -> None:
     queued = factories.make_job()
     running, _ = factories.make_running_job()
 
-    assert "is cancelled" in act(page, Job, "cancel", queued.pk, running.pk)
+    assert "Jobs: 2 cancelled" in act(page, Job, "cancel", queued.pk, running.pk)
     assert {job.status for job in Job.objects.all()} == {"cancelled"}
     assert "is queued" in act(page, Job, "retry", queued.pk)
     assert Job.objects.get(id=queued.id).status == "queued"
@@ -75,6 +75,16 @@ def test_chosen_jobs_are_cancelled_and_retried(page: Client) -> None:
 
 def test_a_retry_that_cannot_be_is_told(page: Client) -> None:
     assert "can be retried" in act(page, Job, "retry", factories.make_job().pk)
+
+
+def test_an_action_on_many_jobs_tells_in_a_line_how_they_are_and_of_a_few_why_not(page: Client) -> None:
+    queued = [factories.make_job() for _ in range(5)]
+    act(page, Job, "cancel", queued[0].pk)
+    told = act(page, Job, "retry", *[job.pk for job in queued])
+    assert f"{queued[0].pk} is queued" in told
+    assert told.count("can be retried") == 3
+    assert "1 more was refused." in told
+    assert "Jobs: 5 cancelled" in act(page, Job, "cancel", *[job.pk for job in queued])
 
 
 def test_one_who_may_only_look_cannot_cancel(page: Client) -> None:
