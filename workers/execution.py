@@ -131,8 +131,9 @@ class Execution:
             self._around.observer.note(self.claimed, started.work, outcome, self._meter)
         if applied and applied.status is JobStatus.CANCELLED and outcome:
             outcome = Cancelled()
+        # Logged while the broker is told, and after all jobs that ended with this one have asked for that.
+        asyncio.get_running_loop().call_soon(self._note, outcome, time.monotonic() - began)
         await self._settle(applied, outcome)
-        self._note(outcome, time.monotonic() - began)
         return outcome
 
     async def _wait_for_room(self) -> None:

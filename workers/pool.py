@@ -160,11 +160,11 @@ class EnginePool(base.BasePool):  # type: ignore[misc]
 
     def _on_news(self) -> None:
         self._is_waking = False  # first: what comes from here on wakes anew
+        self.on_credit()  # before the books, which nobody waits for
         while self._ended:
             ended = self._ended.popleft()
             self._handles.pop(ended.request.id, None)
             bookkeeping.close(ended.request, ended.outcome, seconds=ended.seconds)
-        self.on_credit()
         if self._has_new_limits:
             self._has_new_limits = False
             self.on_limits()
