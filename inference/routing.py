@@ -1,6 +1,7 @@
 """Queue names and length classes: the only place that builds or parses `<model>.<tier>.<length>`. Pure."""
 
 import fnmatch
+import functools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
@@ -35,6 +36,7 @@ class QueueName:
         return f"{self.model}.{self.tier}.{self.length}"
 
 
+@functools.lru_cache(maxsize=1024)
 def parse(name: str) -> QueueName:
     """Split a queue's name. Raises ValueError if it has not three parts (a model's name may hold dots)."""
     model, tier, length = name.rsplit(".", 2)

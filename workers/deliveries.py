@@ -1,5 +1,6 @@
 """What kombu hands on with each message, and how it is settled when Celery is done with it."""
 
+import contextlib
 from typing import Any
 
 from kombu.transport import virtual as kombu_virtual
@@ -24,13 +25,21 @@ class QoS(virtual.QoS):  # type: ignore[misc]
 
     def ack(self, delivery_tag: str) -> None:
         """Acknowledge; a job's execution has done that by itself."""
-        settle(delivery_tag, requeue=False)
+        settle(self._token(delivery_tag), requeue=False)
         super().ack(delivery_tag)
 
     def reject(self, delivery_tag: str, requeue: bool = False) -> None:  # noqa: FBT001, FBT002 (kombu's signature)
         """Put back into the queue, or acknowledge."""
-        settle(delivery_tag, requeue=requeue)
+        settle(self._token(delivery_tag), requeue=requeue)
         self._quick_ack(delivery_tag)
+
+    def _token(self, delivery_tag: str) -> Token | None:
+        """Return the claim behind a tag, from the message itself if it is a job's: a tag takes long to read."""
+        with contextlib.suppress(KeyError):  # of a channel that is gone, or not a job's
+            return envelope.claim_of(self.get(delivery_tag).headers).token
+        with contextlib.suppress(ValueError):
+            return Token.parse(delivery_tag)
+        return None
 
 
 class Message(virtual.Message):  # type: ignore[misc]
@@ -42,13 +51,9 @@ class Message(virtual.Message):  # type: ignore[misc]
             self._decoded_cache = envelope.NO_ARGUMENTS
 
 
-def settle(delivery_tag: str, *, requeue: bool) -> None:
+def settle(token: Token | None, *, requeue: bool) -> None:
     """Ack or release what is still held: not a job, whose execution did it, nor what was never claimed."""
-    try:
-        token = Token.parse(delivery_tag)
-    except ValueError:
-        return
-    if HELD.get(token) is None:
+    if token is None or HELD.get(token) is None:
         return
     if requeue:
         SETTLER.release(token)

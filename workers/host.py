@@ -194,7 +194,7 @@ class EngineHost:
         assert self._around is not None  # noqa: S101 (`start` made it)
         execution = Execution(claimed, self._around, starting)
         self._executions[claimed.token] = execution
-        task = self._loop.create_task(self._run(execution, on_done), name=claimed.token.tag)
+        task = self._loop.create_task(self._run(execution, on_done))
         task.add_done_callback(_surface)
 
     async def _run(self, execution: Execution, on_done: OnDone) -> None:

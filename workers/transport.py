@@ -230,7 +230,7 @@ class Channel(stock.Channel):  # type: ignore[misc]
             self.connection._deliver(envelope.message(claimed), claimed.queue)
         except Exception:  # one bad message must not take the others of this pull with it
             logger.exception("a message could not be delivered", extra={"action": "delivery_failed"})
-            settle(claimed.token.tag, requeue=not claimed.body)
+            settle(claimed.token, requeue=not claimed.body)
 
     def _on_connection_disconnect(self, connection: Any) -> None:
         if self._in_poll is connection:

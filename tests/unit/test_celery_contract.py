@@ -62,6 +62,7 @@ OVERRIDDEN: dict[str, tuple[Any, list[str]]] = {
     "QoS.can_consume_max_estimate": (virtual.QoS.can_consume_max_estimate, ["self"]),
     "QoS.ack": (virtual.QoS.ack, ["self", "delivery_tag"]),
     "QoS.reject": (virtual.QoS.reject, ["self", "delivery_tag", "requeue"]),
+    "QoS.get": (virtual.QoS.get, ["self", "delivery_tag"]),
     "BasePool.on_start": (BasePool.on_start, ["self"]),
     "BasePool.on_stop": (BasePool.on_stop, ["self"]),
     "BasePool.on_apply": (BasePool.on_apply, ["self", "args", "kwargs"]),
