@@ -3,6 +3,7 @@
 import logging
 from typing import Any
 
+import kombu.exceptions
 from celery import beat
 
 from inference import broker
@@ -18,6 +19,11 @@ class Scheduler(beat.Scheduler):
         try:
             self.apply_async(entry, producer=producer, advance=False)
         except beat.SchedulingError as error:
-            is_outage = isinstance(error.__context__, Exception) and broker.may_heal(error.__context__)
-            extra = {"action": "task_not_sent"}
+            is_outage, extra = _is_outage(error.__context__), {"action": "task_not_sent"}
             logger.warning("%s is not sent: %s", entry.name, error, exc_info=not is_outage, extra=extra)
+
+
+def _is_outage(error: BaseException | None) -> bool:
+    """Whether it goes by itself; kombu wraps an error of a connection into one of its own."""
+    cause = error.__cause__ if isinstance(error, kombu.exceptions.OperationalError) else error
+    return isinstance(cause, Exception) and broker.may_heal(cause)

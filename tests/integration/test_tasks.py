@@ -4,6 +4,7 @@ import time
 from datetime import timedelta
 
 import kombu
+import kombu.exceptions
 import pytest
 import redis
 from celery import beat, current_app
@@ -62,11 +63,15 @@ def test_a_clock_that_jumps_neither_stops_nor_hurries_what_is_periodic(
     assert all(each.is_due(began).is_due for each in schedules)
 
 
+@pytest.mark.parametrize("is_wrapped", [False, True])
 def test_what_cannot_be_sent_is_one_line(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, *, is_wrapped: bool
 ) -> None:
     def away(*args: object, **kwargs: object) -> None:
-        raise redis.ConnectionError("gone")
+        gone = redis.ConnectionError("gone")
+        if is_wrapped:  # as kombu does with what its connection meets
+            raise kombu.exceptions.OperationalError("gone") from gone
+        raise gone
 
     sender = Scheduler(current_app, lazy=True)
     monkeypatch.setattr(type(current_app.tasks["inference.reap"]), "apply_async", away)
