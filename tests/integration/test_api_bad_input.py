@@ -197,6 +197,9 @@ def test_a_key_of_any_form_is_refused(api: Api, key: bytes) -> None:
         ({"jobs": [{"body": factories.make_chat()}, {"endpoint": 7, "body": {}}]}, "jobs[1].endpoint"),
         ({"jobs": [{"body": factories.make_chat()}, {"body": {}}]}, "jobs[1].messages"),
         ({"jobs": [{"body": factories.make_chat()}] * 1001}, "jobs"),
+        ({"jobs": [{"body": factories.make_chat()}], "tier": "bulk"}, "tier"),
+        ({"jobs": [{"body": factories.make_chat()}], "body": factories.make_chat()}, "body"),
+        ({"jobs": [{"body": factories.make_chat(), "teir": "bulk"}]}, "jobs[0].teir"),
     ],
 )
 def test_a_bad_submission_is_refused_whole(api: Api, sluice: Broker, body: Any, param: str) -> None:

@@ -52,6 +52,11 @@ class BulkSerializer(serializers.Serializer[Any]):
 
     jobs = SubmissionSerializer(many=True, allow_empty=False)
 
+    def to_internal_value(self, data: Any) -> Any:
+        """Refuse what stands beside the list: no job of it would heed that."""
+        _refuse_unknown(data, self.fields, what="field")
+        return super().to_internal_value(data)
+
 
 class JobFilterSerializer(serializers.Serializer[Any]):
     """What a list of jobs can be narrowed by."""
