@@ -27,6 +27,8 @@ from tests.waiting import until
 logger = logging.getLogger(__name__)
 
 FAULTS_A_STACK: Final = 10
+FAULTS: Final = int(os.environ.get("FAULTS_COUNT", FAULTS_A_STACK // 2))
+"""All in all; unless told otherwise half a stack's on each database: ten in a whole run of the tests."""
 MEND_SECONDS: Final = 60.0
 QUIET_SECONDS: Final = 60.0
 
@@ -42,8 +44,7 @@ def first_seed() -> int:
 
 def seeds() -> list[int]:
     """One a stack."""
-    count = int(os.environ.get("FAULTS_COUNT", FAULTS_A_STACK))
-    return [first_seed() + i for i in range(-(-count // FAULTS_A_STACK))]
+    return [first_seed() + i for i in range(-(-FAULTS // FAULTS_A_STACK))]
 
 
 @pytest.mark.timeout(900)
@@ -60,7 +61,7 @@ def test_all_that_was_accepted_ends_once_and_well_whatever_breaks(
     told = list[str]()
     with places.running() as place:
         seen = set[str]()
-        turns = plan.rounds(seed, known, FAULTS_A_STACK)
+        turns = plan.rounds(seed, known, min(FAULTS, FAULTS_A_STACK))
         for number, turn in enumerate(turns):
             told.append(str(turn))
             with saying(seed, told, place):
@@ -85,7 +86,7 @@ def saying(seed: int, told: list[str], place: Place) -> Iterator[None]:
         log = settings.BASE_DIR / "artifacts" / f"faults-{databases.name()}-{seed}.log"
         log.parent.mkdir(exist_ok=True)
         log.write_text(place.stack.log())
-        again = f"make faults SEED={seed} FAULTS={FAULTS_A_STACK} DATABASE={databases.name()}"
+        again = f"make faults SEED={seed} FAULTS={min(FAULTS, FAULTS_A_STACK)} DATABASE={databases.name()}"
         faults = "\n".join(f"  {turn}" for turn in told)
         error.add_note(f"Faults so far:\n{faults}\nTo repeat: {again}\nWhat the stack said: {log}")
         logger.error("seed %d: %s\n%s", seed, error, "\n".join(error.__notes__))  # noqa: TRY400 - pytest shows it
