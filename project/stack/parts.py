@@ -87,7 +87,8 @@ def _worker(config: StackConfig, name: str, device: str, served: Sequence[str]) 
 
 def _control() -> Part:
     options = ("-P", "threads", "-c", "2", "-Q", "control", "-n", "control@%h", "-l", "warning")
-    return _celery("control", "worker", *options)
+    # Nothing here asks what workers tell one another, and gossip breaks where Redis goes while it starts anew.
+    return _celery("control", "worker", *options, "--without-gossip", "--without-mingle")
 
 
 def _beat() -> Part:
