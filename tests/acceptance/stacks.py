@@ -26,6 +26,8 @@ MARK: Final = "SLUICE_TEST_MARK"
 READY_SECONDS: Final = 90.0
 STOP_SECONDS: Final = 60.0
 MANAGE: Final = ("manage.py",)
+TRACEBACK: Final = "Traceback (most recent call last)"
+SHOWN_LINES: Final = 40
 NO_ENV: Final[Mapping[str, str]] = {}
 FAST: Final = {"SLUICE_LEASE_SECONDS": "2", "SLUICE_RECONCILE_SECONDS": "1", "SLUICE_DRAIN_SECONDS": "20"}
 
@@ -112,6 +114,32 @@ class Stack:
         return self.process.wait(STOP_SECONDS)
 
 
+_running: list[Stack] = []
+_logs: dict[str, str] = {}
+"""What stacks that ended said, and those that run, until it is looked at; by mark."""
+_looked_at: dict[str, int] = {}
+"""How much of each log has been looked at, by mark."""
+
+
+def new_tracebacks() -> list[str]:
+    """The tracebacks in the logs of all stacks since the last look, each with the line before it."""
+    _keep_logs({stack.mark for stack in _running if stack.folder.exists()})
+    said = [log[_looked_at.get(mark, 0) :] for mark, log in _logs.items()]
+    _looked_at.update({mark: len(log) for mark, log in _logs.items()})
+    _logs.clear()
+    return [found for text in said for found in _tracebacks(text)]
+
+
+def _keep_logs(marks: set[str]) -> None:
+    _logs.update({stack.mark: stack.log() for stack in _running if stack.mark in marks})
+
+
+def _tracebacks(text: str) -> list[str]:
+    lines = text.splitlines()
+    starts = [number for number, line in enumerate(lines) if TRACEBACK in line]
+    return ["\n".join(lines[max(0, start - 1) : start + SHOWN_LINES]) for start in starts]
+
+
 def alive(found: Iterable[psutil.Process]) -> list[psutil.Process]:
     """Those that still run."""
     return [process for process in found if process.is_running() and process.status() != psutil.STATUS_ZOMBIE]
@@ -182,7 +210,8 @@ def wait_ready(
         until(ready, seconds=seconds, what="the stack is ready")
     except AssertionError as error:
         raise AssertionError(f"{error}\n{(folder / 'up.log').read_text(errors='replace')[-4000:]}") from None
-    return Stack(process, mark, folder, json.loads(ready_file.read_text()))
+    _running.append(stack := Stack(process, mark, folder, json.loads(ready_file.read_text())))
+    return stack
 
 
 @contextlib.contextmanager
@@ -209,3 +238,5 @@ def clean_up(process: subprocess.Popen[bytes], mark: str) -> None:
         with contextlib.suppress(psutil.Error):
             left.kill()
     process.wait()
+    _keep_logs({mark})
+    _running[:] = [stack for stack in _running if stack.mark != mark]

@@ -48,6 +48,7 @@ def seeds() -> list[int]:
 
 
 @pytest.mark.timeout(900)
+@pytest.mark.tracebacks("ten faults of any kind, in any order, may meet a call anywhere")
 @pytest.mark.parametrize("seed", seeds())
 def test_all_that_was_accepted_ends_once_and_well_whatever_breaks(
     seed: int, caplog: pytest.LogCaptureFixture
