@@ -1,7 +1,7 @@
 """Checks of single fields, each with an error that names the field, the limit and the value."""
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Final
 
 from inference.errors import InvalidRequest
@@ -11,22 +11,9 @@ MAX_VALUES: Final = 250_000
 """Values in one body, keys not counted: bounds the time that checking takes."""
 
 INT64: Final = 2**63 - 1
+MAX_TOKEN_ID: Final = 2**31 - 1
 _SHOWN: Final = 40
-
-RANGES: Final[Mapping[str, tuple[float, float]]] = {
-    "temperature": (0, 2),
-    "top_p": (0, 1),
-    "min_p": (0, 1),
-    "presence_penalty": (-2, 2),
-    "frequency_penalty": (-2, 2),
-    "repetition_penalty": (0, 100),
-}
-INTEGERS: Final[Mapping[str, tuple[int, int]]] = {
-    "seed": (-INT64 - 1, INT64),
-    "top_k": (-1, INT64),
-    "min_tokens": (0, INT64),
-    "truncate_prompt_tokens": (-1, INT64),
-}
+_SOUND: Final = "must be text without NUL characters or lone surrogates"
 
 
 def wrong(path: str, rule: str, value: object) -> InvalidRequest:
@@ -100,13 +87,15 @@ def integer(body: Mapping[str, Any], name: str, *, low: int, high: int) -> int |
     return value
 
 
-def number(body: Mapping[str, Any], name: str, *, low: float, high: float) -> None:
-    """Check a number from `low` to `high`, if it is there."""
+def number(body: Mapping[str, Any], name: str, *, low: float, high: float, above: bool = False) -> None:
+    """Check a number from `low` to `high`, if it is there; `above` excludes `low` itself."""
     value = body.get(name)
     if value is None:
         return
-    if not isinstance(value, int | float) or isinstance(value, bool) or not low <= value <= high:
-        raise wrong(name, f"must be a number from {low} to {high}", value)
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not is_number or not low <= value <= high or (above and value == low):
+        wanted = f"above {low} and at most {high}" if above else f"from {low} to {high}"
+        raise wrong(name, f"must be a number {wanted}", value)
 
 
 def mapping(body: Mapping[str, Any], name: str) -> None:
@@ -114,6 +103,25 @@ def mapping(body: Mapping[str, Any], name: str) -> None:
     value = body.get(name)
     if value is not None and not isinstance(value, dict):
         raise wrong(name, "must be an object", value)
+
+
+def integers(body: Mapping[str, Any], name: str, *, low: int, high: int) -> None:
+    """Check a list of whole numbers from `low` to `high`, if it is there."""
+    values = body.get(name)
+    if values is None:
+        return
+    if not isinstance(values, list):
+        raise wrong(name, "must be a list of whole numbers", values)
+    for i, value in enumerate(values):
+        if not is_integer(value) or not low <= value <= high:
+            raise wrong(f"{name}[{i}]", f"must be a whole number from {low} to {high}", value)
+
+
+def one_of(body: Mapping[str, Any], name: str, known: Collection[str], *, path: str = "") -> None:
+    """Check a string that is one of those known, if it is there; `path` is where the body is."""
+    value = body.get(name)
+    if value is not None and not (isinstance(value, str) and value in known):
+        raise wrong(f"{path}{name}", f"must be one of {', '.join(known)}", value)
 
 
 def objects(body: Mapping[str, Any], name: str) -> None:
@@ -158,7 +166,9 @@ def _children(path: str, value: Mapping[str, Any] | list[Any]) -> Iterator[tuple
     for name, inner in value.items():
         if not isinstance(name, str):
             raise InvalidRequest(f"{show_path(path)}: names of fields must be strings")
-        _check_text(f"{path or 'body'}: the name of a field", name)
+        if not _is_sound(name):
+            message = f"{path or 'body'}: the name of a field {_SOUND}, not {show(name)}"
+            raise InvalidRequest(message, param=path or "body")
         yield (f"{path}.{name}" if path else name), inner
 
 
@@ -168,11 +178,13 @@ def show_path(path: str) -> str:
 
 
 def _check_text(path: str, value: str) -> None:
+    if not _is_sound(value):
+        raise InvalidRequest(f"{show_path(path)} {_SOUND}", param=show_path(path))
+
+
+def _is_sound(value: str) -> bool:
     try:
         value.encode()
-        is_sound = "\x00" not in value
     except UnicodeEncodeError:
-        is_sound = False
-    if not is_sound:
-        rule = "must be text without NUL characters or lone surrogates"
-        raise InvalidRequest(f"{show_path(path)} {rule}", param=show_path(path))
+        return False
+    return "\x00" not in value

@@ -209,7 +209,8 @@ def finish(item: Prepared, learned: estimates.Learned) -> tuple[NewJob, broker.E
 
 def _check_length(draft: Draft, prompt_tokens: int) -> None:
     """Refuse what the engine could not hold. Raises errors.InvalidRequest."""
-    request, model, asked = draft.request, draft.model, draft.request.max_tokens or 1
+    request, model, least = draft.request, draft.model, draft.request.body.get("min_tokens") or 1
+    asked = request.max_tokens or least
     how_sure = "about " if model.estimates_tokens else "at least " if draft.proven_tokens else ""
     has = f"has {how_sure}{prompt_tokens} tokens"
     takes = f"model {model.name} takes at most {model.max_model_len}"
@@ -217,7 +218,8 @@ def _check_length(draft: Draft, prompt_tokens: int) -> None:
         where = "messages" if request.endpoint is Endpoint.CHAT else "prompt"
         raise _too_long(where, f"{where}: the prompt {has}, but {takes} with at least one for the answer")
     if prompt_tokens + asked > model.max_model_len:
-        where, together = request.max_tokens_field, prompt_tokens + asked
+        where = request.max_tokens_field if request.max_tokens else "min_tokens"
+        together = prompt_tokens + asked
         raise _too_long(where, f"{where} is {asked} and the prompt {has}: {together} together, but {takes}")
 
 

@@ -4,14 +4,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from inference import fields
+from inference import fields, parameters
 from inference.errors import InvalidRequest
 from inference.states import Endpoint
 
 ROLES: Final = frozenset({"system", "developer", "user", "assistant", "tool", "function"})
 MAX_MESSAGES: Final = 10_000
 MAX_OUTPUT_TOKENS: Final = 2**31 - 1
-MAX_TOKEN_ID: Final = 2**31 - 1
 COMPLETION_DEFAULT_TOKENS: Final = 16
 """What a completion without `max_tokens` gets, from OpenAI and from vLLM."""
 
@@ -48,13 +47,13 @@ def clean(endpoint: Endpoint, body: object) -> Request:
         raise InvalidRequest(f"body must be a JSON object, not {fields.kind(body)}")
     fields.check_values(body)
     _refuse(body)
-    checked = dict(body)
+    checked = {name: value for name, value in body.items() if value is not None}  # as if it were not there
     if endpoint is Endpoint.CHAT:
         check_messages(body.get("messages"))
     else:
         checked["prompt"] = clean_prompt(body.get("prompt"))
-    _check_parameters(endpoint, body)
     limit, limit_field = _max_tokens(endpoint, body)
+    parameters.check(endpoint, body, max_tokens=limit)
     return Request(
         endpoint=endpoint,
         model=fields.text(body, "model", required=True),
@@ -88,8 +87,8 @@ def clean_prompt(prompt: object) -> str | list[int]:
     if not isinstance(prompt, list) or not prompt:
         raise fields.wrong("prompt", "must be a non-empty string or list of token ids", prompt)
     for i, token_id in enumerate(prompt):
-        if not fields.is_integer(token_id) or not 0 <= token_id <= MAX_TOKEN_ID:
-            raise fields.wrong(f"prompt[{i}]", f"must be a token id from 0 to {MAX_TOKEN_ID}", token_id)
+        if not fields.is_integer(token_id) or not 0 <= token_id <= fields.MAX_TOKEN_ID:
+            raise fields.wrong(f"prompt[{i}]", f"must be a token id from 0 to {fields.MAX_TOKEN_ID}", token_id)
     return prompt
 
 
@@ -139,39 +138,12 @@ def _check_tool_calls(path: str, calls: object) -> None:
             raise fields.wrong(f"{path}[{i}].function", "must be an object with a name", function)
 
 
-def _check_parameters(endpoint: Endpoint, body: Mapping[str, Any]) -> None:
-    for name, (low, high) in fields.RANGES.items():
-        fields.number(body, name, low=low, high=high)
-    for name, (smallest, largest) in fields.INTEGERS.items():
-        fields.integer(body, name, low=smallest, high=largest)
-    for name in ("echo", "ignore_eos", "add_special_tokens", "add_generation_prompt", "continue_final_message"):
-        fields.flag(body, name)
-    for name in ("stream_options", "logit_bias", "response_format", "chat_template_kwargs"):
-        fields.mapping(body, name)
-    for name in ("tools", "documents"):
-        fields.objects(body, name)
-    fields.text(body, "user")
-    fields.texts(body, "stop")
-    _check_logprobs(endpoint, body)
-    for name in ("n", "best_of"):
-        if body.get(name) is not None and not (fields.is_integer(body[name]) and body[name] == 1):
-            raise fields.wrong(name, "must be 1: send one request for each answer", body[name])
-
-
-def _check_logprobs(endpoint: Endpoint, body: Mapping[str, Any]) -> None:
-    if endpoint is Endpoint.CHAT:
-        fields.flag(body, "logprobs")
-        fields.integer(body, "top_logprobs", low=0, high=20)
-    else:
-        fields.integer(body, "logprobs", low=0, high=20)
-
-
 def _max_tokens(endpoint: Endpoint, body: Mapping[str, Any]) -> tuple[int | None, str]:
     """Return the most output tokens asked for, and the field that asks."""
     newer = fields.integer(body, "max_completion_tokens", low=1, high=MAX_OUTPUT_TOKENS)
     older = fields.integer(body, "max_tokens", low=1, high=MAX_OUTPUT_TOKENS)
     if endpoint is Endpoint.CHAT and newer is not None:
         return newer, "max_completion_tokens"
-    if endpoint is Endpoint.COMPLETIONS and "max_tokens" not in body:
+    if endpoint is Endpoint.COMPLETIONS and older is None:
         return COMPLETION_DEFAULT_TOKENS, "max_tokens"
     return older, "max_tokens"

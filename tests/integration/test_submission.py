@@ -82,6 +82,7 @@ def test_a_job_may_have_an_id_known_before(sluice: Broker) -> None:
         ({"tier": "gold"}, errors.InvalidRequest, "tier"),
         ({"body": factories.make_chat("word " * 9000)}, errors.InvalidRequest, "messages"),
         ({"body": factories.make_chat(max_tokens=8190)}, errors.InvalidRequest, "max_tokens"),
+        ({"body": factories.make_chat(min_tokens=8190)}, errors.InvalidRequest, "min_tokens"),
         (
             {"body": factories.make_chat(max_completion_tokens=9000)},
             errors.InvalidRequest,

@@ -7,7 +7,7 @@ import hypothesis
 import pytest
 from hypothesis import strategies as st
 
-from inference import errors, fields, validation
+from inference import errors, parameters, validation
 from inference.states import Endpoint
 from tests import factories
 
@@ -110,7 +110,8 @@ def test_a_body_that_is_no_object_is_refused(body: Any) -> None:
         ({"metadata": {"a": [1, {"b": "x\x00y"}]}}, "metadata.a[1].b", "NUL"),
         ({"messages": [{"role": "user", "content": "a\x00b"}]}, "messages[0].content", "NUL"),
         ({"messages": [{"role": "user", "content": "a\ud800b"}]}, "messages[0].content", "surrogates"),
-        ({"metadata": {"\udfff": 1}}, "metadata: the name of a field", "surrogates"),
+        ({"metadata": {"\udfff": 1}}, "metadata", "surrogates"),
+        ({"\x00": 1}, "body", "NUL"),
         ({"logit_bias": {"1": 10**400}}, "logit_bias.1", "more than 77 digits"),
     ],
 )
@@ -163,7 +164,7 @@ def test_several_prompts_are_refused_with_advice(prompt: Any) -> None:
 
 def test_a_completion_without_a_limit_gets_sixteen_tokens() -> None:
     assert validation.clean(COMPLETIONS, make_completion()).max_tokens == 16
-    assert validation.clean(COMPLETIONS, make_completion(max_tokens=None)).max_tokens is None
+    assert validation.clean(COMPLETIONS, make_completion(max_tokens=None)).max_tokens == 16
     assert validation.clean(COMPLETIONS, make_completion(max_tokens=3)).max_tokens == 3
 
 
@@ -232,7 +233,8 @@ ANY_JSON = st.recursive(
 KNOWN = [
     *["model", "messages", "prompt", "max_tokens", "max_completion_tokens", "n", "best_of", "stream", "stop"],
     *["service_tier", "tools", "documents", "logprobs", "top_logprobs", "chat_template", "echo", "user"],
-    *["stream_options", "response_format", "logit_bias", "chat_template_kwargs", *fields.RANGES, *fields.INTEGERS],
+    *["stream_options", "response_format", "logit_bias", "chat_template_kwargs", *parameters.RANGES],
+    *[*parameters.INTEGERS, *parameters.TOKEN_IDS, *parameters.FLAGS, "tool_choice", "reasoning_effort"],
 ]
 ANY_BODY = st.dictionaries(st.sampled_from(KNOWN) | ANY_TEXT, ANY_JSON, max_size=6)
 ANY_MESSAGE = st.fixed_dictionaries(
