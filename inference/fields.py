@@ -1,6 +1,7 @@
 """Checks of single fields, each with an error that names the field, the limit and the value."""
 
 import math
+import re
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Final
 
@@ -13,6 +14,7 @@ MAX_VALUES: Final = 250_000
 INT64: Final = 2**63 - 1
 MAX_TOKEN_ID: Final = 2**31 - 1
 _SHOWN: Final = 40
+_BLAMED: Final = re.compile(r"`?([a-z]\w*(?:\.\w+|\[\d+\])*)`?(?:: | must )")
 _SOUND: Final = "must be text without NUL characters or lone surrogates"
 
 
@@ -21,6 +23,17 @@ def wrong(path: str, rule: str, value: object) -> InvalidRequest:
     path = show_path(path)
     found = "but it is missing or null" if value is None else f"not {show(value)}"
     return InvalidRequest(f"{path} {rule}, {found}", param=path)
+
+
+def blame(path: str, message: str) -> str:
+    """Return what an engine said of a field, with its name first: only the message of a failed job is stored."""
+    return f"{path}: {message}"
+
+
+def blamed(message: str) -> str | None:
+    """Return the field that the message of a job refused by its engine begins with, if it does."""
+    found = _BLAMED.match(message)
+    return found[1] if found else None
 
 
 def show(value: object) -> str:

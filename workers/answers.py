@@ -15,8 +15,14 @@ from workers import sse
 from workers.outcomes import Completed
 
 MAX_MESSAGE_CHARACTERS: Final = 300
-_ECHOES: Final = ("'input'", '"input"', "input_value=")
-"""Where a validation error begins to quote the request."""
+_ECHOES: Final = ("'input'", '"input"', "input_value=", " (parameter=")
+"""Where an error begins to quote the request."""
+_COMPLAINT: Final = re.compile(r"""'msg': (?:'([^']*)'|"([^"]*)")""")
+"""What is said in an entry of vLLM's list of validation errors."""
+_BRANCH: Final = re.compile(r"[A-Z]\w*")
+"""A class's name, among the steps to a field that takes one of several."""
+_NOT_OF_THE_BODY: Final = frozenset({"input_tokens", "body", ""})
+"""Names of vLLM's own: the prompt's tokens, and the request as a whole."""
 _REFUSED: Final = "The engine refused the request."
 _MAX_COUNT: Final = 2**31 - 1
 _SUSPECT: Final = re.compile(r"\x00|\\u[dD][89a-fA-F]")
@@ -52,16 +58,36 @@ def with_usage(request: str) -> tuple[bytes, bool]:
 
 
 def refusal(body: bytes) -> str:
-    """Return the engine's message to its caller, cut off before it quotes the request."""
+    """Return the engine's message to its caller, the field first if one is told; it never quotes the request."""
     try:
         answer: Any = json.loads(body)
-        message = str(answer.get("error", answer).get("message", ""))
+        error = answer.get("error", answer)
+        message, told = str(error.get("message", "")), error.get("param")
     except (ValueError, AttributeError):
         return _REFUSED
+    message = texts.sound(_plain(message))
+    path = _path(told)
+    if path and fields.blamed(message) != path:
+        message = fields.blame(path, message)
+    return message[:MAX_MESSAGE_CHARACTERS] or _REFUSED
+
+
+def _plain(message: str) -> str:
+    """Take the sentence out of a validation error, and what quotes the request off it."""
+    if found := _COMPLAINT.search(message):
+        message = found[1] or found[2]
     for echo in _ECHOES:
         message = message.partition(echo)[0]
-    message = texts.sound(message.strip(" ,{["))
-    return message[:MAX_MESSAGE_CHARACTERS] or _REFUSED
+    return message.strip(" ,{[").removeprefix("Value error, ")
+
+
+def _path(told: object) -> str:
+    """Return the field as our own messages name it; "" for what is none of the caller's."""
+    if not isinstance(told, str) or told in _NOT_OF_THE_BODY:
+        return ""
+    steps = [step for step in told.removeprefix("body.").split(".") if not _BRANCH.fullmatch(step)]
+    path = "".join(f"[{step}]" if step.isdecimal() else f".{step}" for step in steps).removeprefix(".")
+    return path if fields.blamed(fields.blame(path, "")) == path else ""
 
 
 def _completed(body: dict[str, Any], text: str, first_token_at: datetime | None) -> Completed:

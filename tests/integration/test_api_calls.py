@@ -153,6 +153,19 @@ def test_a_job_that_fails_before_it_says_anything_is_an_error_with_a_status(
     assert (error["code"], error["message"]) == (reason.value, "the engine says why")
 
 
+@pytest.mark.parametrize(
+    ("message", "param"),
+    [("logit_bias: 9 is no token", "logit_bias"), ("top_p must be 1", "top_p"), ("No: it is too long", None)],
+)
+def test_an_engines_refusal_names_the_field_that_it_blames(
+    api: Api, hand: Hand, message: str, param: str | None
+) -> None:
+    with in_background(api) as call:
+        hand.fail(hand.claim(), FailureReason.BAD_REQUEST, message)
+    error = call.response.json()["error"]
+    assert (call.response.status_code, error["param"], error["message"]) == (400, param, message)
+
+
 @pytest.mark.parametrize("fields", [{}, STREAMED], ids=["plain", "streamed"])
 def test_a_job_that_somebody_else_cancels_is_a_conflict_not_to_be_retried(
     api: Api, fields: dict[str, Any]

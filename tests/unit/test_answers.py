@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from inference import fields
 from inference.states import Endpoint
 from workers import answers
 
@@ -97,6 +98,45 @@ def test_a_refusal_tells_the_engines_words_but_never_quotes_the_request() -> Non
         message = answers.refusal(json.dumps(body).encode())
         assert message.startswith("1 validation error")
         assert "secret" not in message
+
+
+def listed(entry: str) -> str:
+    return f"1 validation error:\n  {{{entry}, 'input': {{'content': 'my secret'}}}}"
+
+
+@pytest.mark.parametrize(
+    ("param", "message", "path", "said"),
+    [
+        (
+            "body.tools.0.function",
+            listed("'loc': 'body.tools', 'msg': 'Field required'"),
+            "tools[0].function",
+            "tools[0].function: Field required",
+        ),
+        ("body.seed", listed("'msg': \"Input should be '1'\""), "seed", "seed: Input should be '1'"),
+        ("tools", listed("'msg': 'Value error, None `here`.'"), "tools", "tools: None `here`."),
+        (
+            "body.response_format.ResponseFormat.type",
+            "Wrong.",
+            "response_format.type",
+            "response_format.type: Wrong.",
+        ),
+        ("top_p", "top_p must be 1, got 0. (parameter=top_p, value=0)", "top_p", "top_p must be 1, got 0."),
+        (None, "min_tokens must be at most 2, got 9.", "min_tokens", "min_tokens must be at most 2, got 9."),
+        ("top_k", "`top_k` must be set.", "top_k", "`top_k` must be set."),
+    ],
+)
+def test_a_refusal_begins_with_the_field_that_the_engine_blames(
+    param: str | None, message: str, path: str, said: str
+) -> None:
+    told = answers.refusal(json.dumps({"error": {"message": message, "param": param}}).encode())
+    assert (told, fields.blamed(told)) == (said, path)
+
+
+@pytest.mark.parametrize("param", [None, "", "body", "input_tokens", 7, "no: field", "a b"])
+def test_a_refusal_that_blames_no_field_names_none(param: object) -> None:
+    told = answers.refusal(json.dumps({"error": {"message": "Too long a prompt.", "param": param}}).encode())
+    assert (told, fields.blamed(told)) == ("Too long a prompt.", None)
 
 
 def test_a_refusal_can_be_stored_whatever_the_engine_said() -> None:

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import uuid_utils.compat
 
-from inference import errors, executor, results, snapshot, submission
+from inference import errors, executor, fields, results, snapshot, submission
 from inference.broker.types import CHUNK, END, GAP, INTERRUPTED, Event
 from inference.models import Job
 from inference.states import TERMINAL, Endpoint
@@ -105,7 +105,8 @@ def answer(job: Job) -> str:
         case "succeeded":
             return job.result
         case "failed" if job.error_code == "bad_request":
-            raise errors.InvalidRequest(job.error_message, code=job.error_code)
+            message = job.error_message
+            raise errors.InvalidRequest(message, code=job.error_code, param=fields.blamed(message))
         case "failed":
             raise errors.JobFailed(job.error_message or "The job failed.", code=job.error_code or "failed")
         case "expired":
