@@ -80,7 +80,7 @@ def redis_server(where: Path) -> Iterator[str]:
         started = subprocess.Popen(command, stdout=output, stderr=output)  # noqa: S603
     url = f"redis://127.0.0.1:{port}/0"
     try:
-        until(lambda: valkey.answers(url), seconds=10, what="Valkey answers")
+        until(lambda: not valkey.silence(url), seconds=10, what="Valkey answers")
         yield url
     finally:
         _end(started)

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+import redis
+
 from inference.states import EngineKind
 from project.stack import ports
 from project.stack.credentials import Credentials
@@ -59,6 +61,11 @@ class StackConfig:
         return f"http://{_reachable(self.options.host)}:{self.flower_port}"
 
     @property
+    def redis_address(self) -> str:
+        """Where the Redis server is, without its password."""
+        return _redis_address(self.redis_url)
+
+    @property
     def worker_names(self) -> list[str]:
         """Celery node names of the engine workers."""
         return [f"worker-{i}@{socket.gethostname()}" for i in range(1, len(self.options.devices) + 1)]
@@ -108,6 +115,8 @@ def build(options: Options, credentials: Credentials, environ: Mapping[str, str]
             f"port {options.port} on {options.host} is taken: stop what listens there, or choose another (--port)"
         )
     external = environ.get("REDIS_URL")
+    if external:
+        _redis_address(external)
     valkey_port = None if external else ports.any_free("127.0.0.1")
     return StackConfig(
         options=options,
@@ -116,6 +125,15 @@ def build(options: Options, credentials: Credentials, environ: Mapping[str, str]
         redis_url=external or f"redis://:{credentials.valkey_password}@127.0.0.1:{valkey_port}/0",
         credentials=credentials,
     )
+
+
+def _redis_address(url: str) -> str:
+    """Return it without the password. Raises StackError for what is no such URL."""
+    try:
+        found = redis.connection.parse_url(url)  # type: ignore[no-untyped-call]
+    except ValueError as error:
+        raise StackError(f"REDIS_URL: {error}") from error
+    return str(found.get("path") or f"{found.get('host', 'localhost')}:{found.get('port', 6379)}")
 
 
 def _check_external(options: Options) -> None:

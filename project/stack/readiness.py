@@ -1,18 +1,24 @@
 """Whether the stack can take work: what each part says of itself, asked as a client would."""
 
 import asyncio
+import time
+from collections.abc import Callable
 from typing import Any, Final
 
 import httpx
 
 from inference.states import WorkerState
 from project.stack import valkey
-from project.stack.config import StackConfig
+from project.stack.config import StackConfig, StackError
 from project.stack.supervisor import Life, Supervisor
 
 POLL_SECONDS: Final = 0.5
 SETTLED_SECONDS: Final = 3.0
 """A part without a question of its own (beat, control) is ready when it has run this long."""
+SAY_AGAIN_SECONDS: Final = 5.0
+"""While waiting, the same thing is said again after this long."""
+GIVE_UP_SECONDS: Final = 60.0
+"""A server in `REDIS_URL` may start after the stack, but not for ever."""
 READY: Final = "ready"
 HALTED: Final = frozenset({WorkerState.PAUSED, WorkerState.DRAINING})
 """A worker that an operator halted is up: it is as it was told to be."""
@@ -33,10 +39,26 @@ class Readiness:
         """Close the connections."""
         await self._client.aclose()
 
-    async def valkey_answers(self) -> None:
-        """Return once the Redis server does. Parts start after it, so that none needs to retry."""
-        while not await asyncio.to_thread(valkey.answers, self._config.redis_url):  # noqa: ASYNC110 - nobody tells
+    async def valkey_answers(self, say: Callable[[str], None]) -> None:
+        """Return once the Redis server does. Parts start after it, so that none needs to retry.
+
+        Raises StackError if one that is not ours keeps silent for `GIVE_UP_SECONDS`.
+        """
+        began = said_at = time.monotonic()
+        while silence := await valkey.ask(self._config.redis_url):
+            now = time.monotonic()
+            if now - began >= GIVE_UP_SECONDS and self._config.valkey_port is None and silence != valkey.LOADING:
+                raise StackError(self._no_server(silence))
+            if now - said_at >= SAY_AGAIN_SECONDS:
+                said_at = now
+                say(f"waiting for Valkey at {self._config.redis_address} ({silence}, {now - began:.0f} s)")
             await asyncio.sleep(POLL_SECONDS / 5)
+
+    def _no_server(self, silence: str) -> str:
+        where = f"{self._config.redis_address} after {GIVE_UP_SECONDS:g} s ({silence})"
+        return (
+            f"REDIS_URL: no server answers at {where}: start it, or leave REDIS_URL out for one of the stack's own"
+        )
 
     async def missing(self) -> dict[str, str]:
         """Return the parts that are not ready, each with what it is at; empty when all are."""
@@ -62,9 +84,9 @@ class Readiness:
         return await self._client.get(f"{self._config.base_url}{path}", headers=headers)
 
     async def _ask(self) -> dict[str, str]:
-        pings = await asyncio.to_thread(valkey.answers, self._config.redis_url)
+        silence = await valkey.ask(self._config.redis_url)
         workers, flower = await asyncio.gather(self._workers(), self._flower())
-        return {"valkey": READY if pings else SILENT, "flower": flower, **workers}
+        return {"valkey": silence or READY, "flower": flower, **workers}
 
     async def _flower(self) -> str:
         try:
@@ -76,7 +98,8 @@ class Readiness:
     async def _workers(self) -> dict[str, str]:
         """State of each worker; the web process is ready if it can tell."""
         names = [name.partition("@")[0] for name in self._config.worker_names]
-        silent = dict.fromkeys(names, SILENT)
+        # Who was ready is taken to be so while nobody can tell: what is missing is the web process.
+        silent = {name: READY if self._supervisor.lives[name].is_ready else SILENT for name in names}
         try:
             answer = await self._get("/api/v1/workers/")
         except httpx.HTTPError:

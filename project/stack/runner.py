@@ -20,9 +20,8 @@ from project.stack.output import Output
 from project.stack.readiness import Readiness
 from project.stack.supervisor import Supervisor
 
-SAY_AGAIN_SECONDS: Final = 5.0
-"""While waiting, the same thing is said again after this long."""
 IDLE_POLL_SECONDS: Final = 1.0
+STOPPING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
 
 def run(options: Options) -> None:
@@ -83,7 +82,20 @@ def prepare(env: dict[str, str]) -> None:
 
 
 async def _run(config: StackConfig, env: dict[str, str]) -> None:
-    await _Stack(config, env).run()  # made here: circus ties itself to the loop that runs
+    with _signals_held():
+        stack = _Stack(config, env)  # made here: circus ties itself to the loop that runs
+        stack.catch_signals()
+    await stack.run()
+
+
+@contextmanager
+def _signals_held() -> Iterator[None]:
+    """Deliver signals at the end: circus takes them when it is made, and drops those that come before it runs."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, STOPPING)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 class _Stack:
@@ -100,7 +112,7 @@ class _Stack:
         """What the ready file says."""
 
     async def run(self) -> None:
-        self._catch_signals()
+        """Run until stopped; `catch_signals` first."""
         await self._supervisor.open()
         try:
             await self._until_stopped()
@@ -110,9 +122,10 @@ class _Stack:
             await self._readiness.close()
             self._output.say("stopped")
 
-    def _catch_signals(self) -> None:
+    def catch_signals(self) -> None:
+        """Have them stop the stack."""
         loop = asyncio.get_running_loop()
-        for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
+        for signum in STOPPING:
             loop.add_signal_handler(signum, self._on_signal)
 
     def _on_signal(self) -> None:
@@ -160,7 +173,7 @@ class _Stack:
         if self._config.valkey_port is not None:
             valkey.write_config(self._config)
             await self._supervisor.start(names.pop(0))
-        await self._readiness.valkey_answers()
+        await self._readiness.valkey_answers(self._output.say)
         for name in names:
             await self._supervisor.start(name)
 
@@ -168,7 +181,7 @@ class _Stack:
         said, said_at = "", 0.0
         while missing := await self._readiness.missing():
             changed = str(missing) != said
-            if changed or time.monotonic() - said_at >= SAY_AGAIN_SECONDS:
+            if changed or time.monotonic() - said_at >= readiness.SAY_AGAIN_SECONDS:
                 said, said_at = str(missing), time.monotonic()
                 self._output.say(readiness.sentence(missing, self._supervisor))
             if self._written:  # some part may not come back: what did is named all the same

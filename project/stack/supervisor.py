@@ -62,12 +62,13 @@ class Supervisor:
 
     def __init__(self, all_parts: Iterable[Part], *, env: Mapping[str, str], output: Output) -> None:
         self._output = output
+        self._context = zmq.Context()
         self.lives = {part.name: Life(part, self._watcher(part, env)) for part in all_parts}
         self._arbiter = Arbiter(
             [life.watcher for life in self.lives.values()],
             endpoint="inproc://control",
             pubsub_endpoint="inproc://events",
-            context=zmq.Context(),
+            context=self._context,
             loop=IOLoop.current(),
             check_delay=-1,  # `tend` does what circus's own periodic check would
             proc_name=shlex.join(
@@ -156,6 +157,7 @@ class Supervisor:
             await self._arbiter.stop_watchers(watcher_iter_func=lambda reverse=True, w=here: w)  # noqa: ARG005
         await self._arbiter.stop()
         await asyncio.sleep(0)  # the arbiter closes its sockets in a callback
+        self._context.destroy(linger=0)
 
     def hurry(self) -> None:
         """Tell those that are stopping again, and kill what then takes longer than `HURRY_SECONDS`.

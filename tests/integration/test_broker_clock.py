@@ -30,7 +30,7 @@ def jumping(tmp_path: Path) -> Iterator[Broker]:
         command, env=os.environ | clocks.environment(tmp_path, "valkey"), stdout=subprocess.DEVNULL
     )
     url = f"redis://127.0.0.1:{port}/0"
-    until(lambda: valkey.answers(url), what="Valkey answers")
+    until(lambda: not valkey.silence(url), what="Valkey answers")
     client = broker_module.connect(url)
     yield Broker(client, prefix="{test}:")
     client.close()
