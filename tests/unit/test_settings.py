@@ -1,5 +1,8 @@
 """`DATABASE_URL` becomes what Django takes."""
 
+import os
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -37,3 +40,12 @@ def test_sqlite_waits_for_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_another_database_is_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ImproperlyConfigured, match=r"SQLite and PostgreSQL, not on .*mysql"):
         parsed(monkeypatch, "mysql://db.example/jobs")
+
+
+@pytest.mark.once
+@pytest.mark.parametrize(("name", "value"), [("DATABASE_URL", "bogus://x"), ("SLUICE_LEASE_SECONDS", "long")])
+def test_a_wrong_setting_is_told_in_one_line(name: str, value: str) -> None:
+    command, env = [sys.executable, "manage.py", "check"], {**os.environ, name: value}
+    done = subprocess.run(command, cwd=settings.BASE_DIR, env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert [name in line for line in (done.stdout + done.stderr).splitlines()] == [True]
