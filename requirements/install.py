@@ -157,6 +157,7 @@ class Progress:
         self._total = total
         self._seen = 0
         self._package = ""
+        self._is_unpacking = False
         self._said_at = time.monotonic()
 
     def note(self, line: str) -> None:
@@ -166,8 +167,8 @@ class Progress:
             self._package = line.removeprefix("Collecting ").split(" (")[0].strip()
         if line.startswith("Installing collected packages"):
             say("    downloaded; unpacking (about a minute)")
-            self._package = "unpacking"
-        elif time.monotonic() - self._said_at > HEARTBEAT_SECONDS:
+            self._is_unpacking = True  # how far it is, pip does not tell
+        elif not self._is_unpacking and time.monotonic() - self._said_at > HEARTBEAT_SECONDS:
             self._said_at = time.monotonic()
             say(f"    {self._seen} of {self._total}: {self._package}")
 

