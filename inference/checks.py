@@ -28,10 +28,11 @@ def check_secret_key(**_: Any) -> list[checks.CheckMessage]:
 def check_connections(**_: Any) -> list[checks.CheckMessage]:
     """Warn of a pool of connections that is smaller than the threads which use it at once."""
     pool = settings.DATABASES["default"].get("OPTIONS", {}).get("pool")
-    if not pool or pool["max_size"] >= executor.THREADS + SPARE_CONNECTIONS:
+    threads = executor.THREADS + executor.LARGE_THREADS
+    if not pool or pool["max_size"] >= threads + SPARE_CONNECTIONS:
         return []
-    told = f"SLUICE_DATABASE_CONNECTIONS is {pool['max_size']}; the API alone asks from {executor.THREADS} threads"
-    hint = f"Allow {executor.THREADS + SPARE_CONNECTIONS} or more: the others are for pages and maintenance."
+    told = f"SLUICE_DATABASE_CONNECTIONS is {pool['max_size']}; the API alone asks from {threads} threads"
+    hint = f"Allow {threads + SPARE_CONNECTIONS} or more: the others are for pages and maintenance."
     return [checks.Warning(told, hint=hint, id="sluice.W005")]
 
 

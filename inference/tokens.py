@@ -26,9 +26,8 @@ TEMPLATE: Final = "chat_template.jinja"
 BYTES_PER_TOKEN: Final = 4
 """Where tokens are guessed."""
 BATCH_CHARACTERS: Final = 512 * 1024
-"""Tokenised at a time: it takes about 200 bytes of memory for each. A longer text is tokenised alone."""
-LONG_AT_ONCE: Final = 3
-"""Longer texts under way in this process, all but one of them waiting; more are told to come back."""
+"""Tokenised at a time: it takes about 200 bytes of memory for each. A longer text is tokenised alone, one in the
+process at a time; how many wait for that is bounded where requests are taken in (`executor.LARGE_AT_ONCE`)."""
 _SPECIAL: Final = ("bos_token", "eos_token", "unk_token", "pad_token", "sep_token", "cls_token", "mask_token")
 
 
@@ -108,7 +107,7 @@ class ExactCounter(Counter):
         return Prompt(text, bool(body.get("add_special_tokens", False)))
 
     def count(self, prompts: Sequence[Prompt]) -> list[int]:
-        """Tokens of each, in order; many are counted in parallel. Raises errors.Unavailable (`LONG_AT_ONCE`)."""
+        """Tokens of each, in order; many are counted in parallel."""
         counts = [0] * len(prompts)
         for special in (False, True):
             places = [i for i, prompt in enumerate(prompts) if prompt.add_special_tokens is special]
@@ -119,7 +118,7 @@ class ExactCounter(Counter):
         return counts
 
     def _count(self, texts: list[str], *, special: bool) -> list[int]:
-        with _turn() if len(texts[0]) > BATCH_CHARACTERS else contextlib.nullcontext():
+        with _one_long if len(texts[0]) > BATCH_CHARACTERS else contextlib.nullcontext():
             return [len(found) for found in self._tokenizer.encode_batch_fast(texts, add_special_tokens=special)]
 
 
@@ -138,20 +137,7 @@ def _batches(places: Sequence[int], prompts: Sequence[Prompt]) -> Iterator[list[
         yield batch
 
 
-_long: Final = threading.BoundedSemaphore(LONG_AT_ONCE)
 _one_long: Final = threading.Lock()
-
-
-@contextlib.contextmanager
-def _turn() -> Iterator[None]:
-    """Wait until no other long text is tokenised. Raises errors.Unavailable if too many wait."""
-    if not _long.acquire(blocking=False):
-        raise errors.Unavailable("Too many very long prompts at once.", code="busy")
-    try:
-        with _one_long:
-            yield
-    finally:
-        _long.release()
 
 
 _ESTIMATE: Final = Estimate()

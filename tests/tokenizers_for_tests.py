@@ -1,10 +1,14 @@
 """A tiny model's tokenizer files: one token a word."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import tokenizers
 from tokenizers import models, pre_tokenizers
+
+from inference.tokens import ExactCounter
 
 TEMPLATE = (
     "{% for m in messages %}{{ m['role'] }} {{ m['content'] }} {% endfor %}"
@@ -24,3 +28,17 @@ def write(folder: Path, *, template: str | None = TEMPLATE) -> Path:
     if template is not None:
         (folder / "chat_template.jinja").write_text(template)
     return folder
+
+
+def hook(counter: ExactCounter, call: Callable[[], Any]) -> None:
+    """Have `call` run in the middle of each text's tokenisation, in whatever thread that is."""
+    steps = [pre_tokenizers.PreTokenizer.custom(_Step(call)), pre_tokenizers.WhitespaceSplit()]
+    counter._tokenizer.pre_tokenizer = pre_tokenizers.Sequence(steps)
+
+
+class _Step:
+    def __init__(self, call: Callable[[], Any]) -> None:
+        self._call = call
+
+    def pre_tokenize(self, _text: tokenizers.PreTokenizedString) -> None:
+        self._call()

@@ -1,15 +1,12 @@
 """Request bodies: bounded before they are read whole, parsed strictly, never trusted."""
 
 import json
-from typing import Any, Final
+from typing import Any
 
 import orjson
 
 from inference import errors, executor
 from inference.limits import MAX_BODY_BYTES
-
-LARGE_BYTES: Final = 64 * 1024
-"""Bodies above are parsed in the pool: the event loop must not stand still for tens of milliseconds."""
 
 
 def too_large(size: int, *, limit: int = MAX_BODY_BYTES) -> errors.TooLarge:
@@ -45,5 +42,5 @@ def _parse_leniently(raw: bytes, error: orjson.JSONDecodeError) -> Any:
 
 
 async def read(raw: bytes) -> dict[str, Any]:
-    """Parse a request's body; errors as of `parse`."""
-    return await executor.run(parse, raw) if len(raw) > LARGE_BYTES else parse(raw)
+    """Parse a request's body, a large one in the pool: the event loop must go on. Errors as of `parse`."""
+    return await executor.run(parse, raw) if len(raw) > executor.LARGE_BYTES else parse(raw)

@@ -38,9 +38,10 @@ class ApiRequest(ASGIRequest):
 
     def __init__(self, scope: dict[str, Any], body_file: io.BytesIO) -> None:
         super().__init__(scope, body_file)
-        # DRF takes a request without a length, sent in chunks, for one without a body.
-        self.META["CONTENT_LENGTH"] = str(body_file.seek(0, io.SEEK_END))
+        self.body_bytes = body_file.seek(0, io.SEEK_END)
         body_file.seek(0)
+        # DRF takes a request without a length, sent in chunks, for one without a body.
+        self.META["CONTENT_LENGTH"] = str(self.body_bytes)
         self.closing = contextlib.AsyncExitStack()
         """Unwound after the last byte was sent, or as soon as the client has left. It is never cut short."""
         self.answer_headers: dict[str, str] = {}

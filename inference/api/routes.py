@@ -4,7 +4,6 @@ import functools
 from collections.abc import Callable, Coroutine
 from typing import Any, NoReturn
 
-from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 from django.template.response import SimpleTemplateResponse
 
@@ -15,11 +14,11 @@ View = Callable[..., Coroutine[Any, Any, HttpResponseBase]]
 
 
 def adapt(view: Callable[..., HttpResponseBase]) -> View:
-    """Turn a synchronous view into an asynchronous one that runs, and renders, in the pool of `executor`."""
+    """Turn a synchronous view into an asynchronous one that runs, and renders, in a pool of `executor`."""
 
     @functools.wraps(view)
-    async def run_view(request: HttpRequest, *args: object, **kwargs: object) -> HttpResponseBase:
-        return await executor.run(_rendered, view, request, *args, **kwargs)
+    async def run_view(request: ApiRequest, *args: object, **kwargs: object) -> HttpResponseBase:
+        return await executor.run_for(request.body_bytes, _rendered, view, request, *args, **kwargs)
 
     return run_view
 

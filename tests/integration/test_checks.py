@@ -75,7 +75,7 @@ def test_a_database_that_is_away_is_told_with_the_reason(monkeypatch: pytest.Mon
     assert "connection refused" in str(message.hint)
 
 
-@pytest.mark.parametrize(("size", "told"), [(11, ["sluice.W005"]), (12, [])])
+@pytest.mark.parametrize(("size", "told"), [(13, ["sluice.W005"]), (14, [])])
 def test_fewer_connections_than_threads_are_told(
     monkeypatch: pytest.MonkeyPatch, size: int, told: list[str]
 ) -> None:

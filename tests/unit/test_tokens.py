@@ -1,8 +1,8 @@
 """Counting prompt tokens with a model's own files."""
 
-import contextlib
 import json
 import os
+import threading
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -155,16 +155,33 @@ def test_batches_do_not_change_the_counts(folder: Path, monkeypatch: pytest.Monk
     assert counter().count(prompts) == [1, 2, 3, 4, 5, 6, 7, 8]
 
 
-def test_only_so_many_long_texts_may_wait_for_each_other(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_long_text_waits_for_another_and_no_short_one_does(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(tokens, "BATCH_CHARACTERS", 12)
-    with contextlib.ExitStack() as others:
-        for _ in range(tokens.LONG_AT_ONCE):
-            others.enter_context(tokens._long)
-        with pytest.raises(errors.Unavailable) as caught:
-            counter().text("word " * 10)
+    found = list[int]()
+    long = threading.Thread(target=lambda: found.append(counter().text("word " * 10)))
+    with tokens._one_long:
+        long.start()
         assert counter().text("word") == 1
-    assert (caught.value.code, caught.value.status) == ("busy", 503)
-    assert counter().text("word " * 10) == 10
+        assert found == []
+    long.join()
+    assert found == [10]
+
+
+def test_other_threads_run_python_while_texts_are_tokenised(models_dir: Path) -> None:
+    """Two texts are tokenised in threads of the library, where a step in Python asks for the GIL.
+
+    If whoever asked for the counts kept it, this step would wait for ever.
+    """
+    ran_in = set[int]()
+    folder = tokenizers_for_tests.write(models_dir / factories.MODEL)
+    counting = tokens.ExactCounter(folder)
+    tokenizers_for_tests.hook(counting, lambda: ran_in.add(threading.get_ident()))
+
+    assert counting.count([tokens.Prompt("word " * n, add_special_tokens=False) for n in (1, 2)]) == [1, 2]
+    assert ran_in
+    assert threading.get_ident() not in ran_in
 
 
 def test_what_is_proven_too_long_is_refused_untokenised(models_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -43,10 +43,13 @@ class Call:
         """Nothing is left to cancel: the job ended, its output was delivered, or it goes on for the record."""
         self._submitting: asyncio.Task[Accepted] | None = None
 
-    async def submit(self, endpoint: Endpoint, body: Mapping[str, Any], *, mailbox: str) -> Accepted:
-        """Submit the job. Raises what `submission.submit` raises."""
-        work = executor.run(
-            _submit, self.caller, endpoint, body, job_id=self.inbox.job_id, mailbox=mailbox, synchronous=True
+    async def submit(
+        self, endpoint: Endpoint, body: Mapping[str, Any], *, mailbox: str, body_bytes: int
+    ) -> Accepted:
+        """Submit the job. Raises what `submission.submit` and `executor.run_for` raise."""
+        job_id = self.inbox.job_id
+        work = executor.run_for(
+            body_bytes, _submit, self.caller, endpoint, body, job_id=job_id, mailbox=mailbox, synchronous=True
         )
         self._submitting = asyncio.create_task(work)
         # The client may leave now: the submission goes on, and `abandon` cancels what it made.

@@ -54,7 +54,7 @@ async def _generate(request: ApiRequest, endpoint: Endpoint) -> HttpResponseBase
     mailbox = results.mailbox()
     call = Call(caller, request.closing.enter_context(mailbox.listen(new_job_id())))
     request.closing.push_async_callback(call.abandon)
-    accepted = await call.submit(endpoint, body, mailbox=mailbox.name)
+    accepted = await call.submit(endpoint, body, mailbox=mailbox.name, body_bytes=request.body_bytes)
     del body  # it is on record, and the client may wait for long
     request.answer_headers |= {JOB_ID_HEADER: str(call.inbox.job_id), TIER_HEADER: accepted.tier}
     return await _streamed(call) if accepted.streamed else _answer(await call.finish(), accepted.service_tier)
@@ -77,7 +77,7 @@ async def _detached(
     request: ApiRequest, caller: Caller, endpoint: Endpoint, body: Mapping[str, Any]
 ) -> HttpResponse:
     """`Prefer: respond-async`: the job outlives the connection, and is answered with itself."""
-    shown = await executor.run(_submit_detached, request, caller, endpoint, body)
+    shown = await executor.run_for(request.body_bytes, _submit_detached, request, caller, endpoint, body)
     request.answer_headers |= {
         JOB_ID_HEADER: str(shown["id"]),
         TIER_HEADER: shown["tier"],
