@@ -27,6 +27,14 @@ class TierLimits:
     """A job running longer fails with `run_timeout`."""
     service_tiers: tuple[str, ...]
     """OpenAI's `service_tier` values that pick this tier."""
+    max_wait_seconds: float | None = None
+    """Longest expected wait with which a job is taken (fails closed: 429); None is unbounded."""
+    max_queued_jobs: int = 10_000
+    """Most that may wait in each of its queues that has no cap of its own (fails closed: 429)."""
+    max_queued_tokens: int | None = None
+    """The same in tokens, of prompts and expected output; None is unbounded."""
+    max_queued_bytes: int | None = None
+    """The same in bytes of the requests; None is unbounded."""
     max_attempts: int = 3
     """A job whose worker died this often fails."""
     uses_reserve: bool = False
@@ -81,6 +89,14 @@ class ModelLimits:
     """The greedy answer to the warm-up prompt must contain this; empty accepts any answer."""
     max_in_flight: int | None = None
     """Most running jobs over all workers (fails closed: they wait); None is unbounded."""
+    scales_from_zero: bool = True
+    """Takes jobs while no worker of it lives; if not, they are refused (fails closed: 503)."""
+    engine_start_seconds: float = 120.0
+    """While none of its engines is ready, jobs may wait so much longer."""
+    max_queued_bytes: int | None = None
+    """Bytes of requests that may wait in all its queues (fails closed: 429); None: as its engines hold."""
+    emergency_watermark: float = 0.9
+    """Share of those bytes from which the least urgent tier is refused; the most urgent at all of them."""
     reserve_share: float = 0.05
     """Of a worker's slots and KV tokens, for tiers that use the reserve (fails closed: others wait)."""
     stall_seconds: float = 60.0
@@ -94,7 +110,7 @@ class QueueLimits:
     """What an admin set for one queue alone."""
 
     max_jobs: int | None = None
-    """Most waiting jobs (fails closed: 429); None is the default cap."""
+    """Most waiting jobs (fails closed: 429), whatever wait is expected; None is the tier's default cap."""
     max_in_flight: int | None = None
     """Most running jobs over all workers (fails closed: they wait); None is unbounded."""
     is_paused: bool = False
@@ -103,9 +119,51 @@ class QueueLimits:
     """Nothing is admitted; what waits is worked off."""
     halted_by: str = ""
     """Who said the last of these, or their end."""
+    max_tokens: int | None = None
+    """Most waiting tokens, of prompts and expected output (fails closed: 429); None is the tier's default."""
+    max_bytes: int | None = None
+    """Most waiting bytes of requests (fails closed: 429); None is the tier's default."""
 
 
 NO_QUEUE_LIMITS: Final = QueueLimits()
+
+
+@dataclass(frozen=True, slots=True)
+class KeyLimits:
+    """What an admin set for one API key (fails closed: 429); None is unbounded. A window slides."""
+
+    requests_per_second: int | None = None
+    requests_per_minute: int | None = None
+    tokens_per_minute: int | None = None
+    """Of prompts and expected output, put right by what was used."""
+
+
+@dataclass(frozen=True, slots=True)
+class TenantLimits:
+    """What an admin set for one tenant, over all its keys and users (fails closed: 429); None is unbounded."""
+
+    requests_per_minute: int | None = None
+    tokens_per_minute: int | None = None
+    """As of a key."""
+    max_queued_jobs: int | None = None
+    """Most of its jobs that wait."""
+    max_unfinished_jobs: int | None = None
+    """Most of its jobs that wait or run."""
+
+
+NO_KEY_LIMITS: Final = KeyLimits()
+NO_TENANT_LIMITS: Final = TenantLimits()
+
+
+@dataclass(frozen=True, slots=True)
+class QueueCaps:
+    """What may wait in one queue (fails closed: 429); None is unbounded."""
+
+    jobs: int
+    tokens: int | None = None
+    bytes: int | None = None
+    is_explicit: bool = False
+    """An admin capped this very queue's jobs: no expected wait is asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,13 +217,17 @@ class Limits:
     """By worker name; the same."""
     rivals: tuple[Rival, ...] = ()
     """Of a worker, which adds them to what the tables say."""
-    default_queue_cap: int = 10_000
     default_tier: str = "standard"
 
-    def queue_cap(self, queue: str) -> int:
-        """Most waiting jobs `queue` takes (fails closed: 429)."""
-        cap = self.of_queue(queue).max_jobs
-        return self.default_queue_cap if cap is None else cap
+    def queue_caps(self, queue: str, tier: str) -> QueueCaps:
+        """Return what may wait in `queue`, which is of `tier`: its own caps, else those of its tier."""
+        own, default = self.of_queue(queue), self.tiers[tier]
+        return QueueCaps(
+            jobs=default.max_queued_jobs if own.max_jobs is None else own.max_jobs,
+            tokens=default.max_queued_tokens if own.max_tokens is None else own.max_tokens,
+            bytes=default.max_queued_bytes if own.max_bytes is None else own.max_bytes,
+            is_explicit=own.max_jobs is not None,
+        )
 
     def of_queue(self, queue: str) -> QueueLimits:
         """Return what is set for `queue` alone."""

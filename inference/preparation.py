@@ -12,7 +12,15 @@ import uuid_utils.compat
 
 from inference import broker, errors, estimates, routing, tokens, validation
 from inference.lifecycle import NewJob
-from inference.limits import Limits, ModelLimits, TierLimits
+from inference.limits import (
+    NO_KEY_LIMITS,
+    NO_TENANT_LIMITS,
+    KeyLimits,
+    Limits,
+    ModelLimits,
+    TenantLimits,
+    TierLimits,
+)
 from inference.states import Endpoint
 
 
@@ -25,6 +33,8 @@ class Caller:
     tiers: frozenset[str] | None = None
     """Tiers the key may use; None is all."""
     tenant_weight: float = 1.0
+    key_limits: KeyLimits = NO_KEY_LIMITS
+    tenant_limits: TenantLimits = NO_TENANT_LIMITS
     is_operator: bool = False
     """May pause, resume and drain queues and workers, and see who did."""
 

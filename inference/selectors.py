@@ -97,10 +97,12 @@ def used_seconds(job: Job) -> float | None:
 def totals(queues: Sequence[QueueRow], workers: Sequence[WorkerRow]) -> Totals:
     """Sum up what `queue_rows` and `worker_rows` returned."""
     ready = [worker for worker in workers if worker.state is WorkerState.READY and not worker.stale]
+    waits = [queue.expected_wait_seconds for queue in queues if queue.expected_wait_seconds is not None]
     return Totals(
         jobs=sum(queue.jobs for queue in queues),
         tokens=sum(queue.tokens for queue in queues),
         backlog_seconds=max((queue.backlog_seconds for queue in queues), default=0.0),
+        expected_wait_seconds=max(waits, default=None),
         leases=sum(queue.leases for queue in queues),
         slots=sum(worker.slots for worker in ready),
         ready_workers=len(ready),
@@ -151,7 +153,7 @@ def _queue_row(outlook: Outlook, queue: str, found: QueueOutlook) -> QueueRow:
         tokens=stats.tokens,
         backlog_seconds=0.0 if own.is_paused else _age(stats, outlook.now),
         leases=stats.leases,
-        cap=outlook.limits.queue_cap(queue),
+        cap=outlook.limits.queue_caps(queue, name.tier).jobs,
         is_paused=own.is_paused,
         is_draining=own.is_draining,
         halted_by=own.halted_by if outlook.names_operators else "",

@@ -10,7 +10,16 @@ from typing import Final
 from django.db import Error, connection
 
 from inference import models
-from inference.limits import LengthLimits, Limits, ModelLimits, QueueLimits, TierLimits, WorkerLimits
+from inference.limits import (
+    KeyLimits,
+    LengthLimits,
+    Limits,
+    ModelLimits,
+    QueueLimits,
+    TenantLimits,
+    TierLimits,
+    WorkerLimits,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -102,6 +111,10 @@ def _tier(row: models.Tier) -> TierLimits:
         sync_start_deadline_seconds=row.sync_start_deadline_seconds,
         run_timeout_seconds=row.run_timeout_seconds,
         service_tiers=tuple(row.service_tiers),
+        max_wait_seconds=row.max_wait_seconds,
+        max_queued_jobs=row.max_queued_jobs,
+        max_queued_tokens=row.max_queued_tokens,
+        max_queued_bytes=row.max_queued_bytes,
         max_attempts=row.max_attempts,
         uses_reserve=row.uses_reserve,
         max_share=row.max_share,
@@ -116,7 +129,30 @@ def _length(row: models.LengthClass) -> LengthLimits:
 
 
 def _queue(row: models.QueueLimit) -> QueueLimits:
-    return QueueLimits(row.max_jobs, row.max_in_flight, row.is_paused, row.is_draining, row.halted_by)
+    return QueueLimits(
+        max_jobs=row.max_jobs,
+        max_in_flight=row.max_in_flight,
+        is_paused=row.is_paused,
+        is_draining=row.is_draining,
+        halted_by=row.halted_by,
+        max_tokens=row.max_tokens,
+        max_bytes=row.max_bytes,
+    )
+
+
+def key_limits(row: models.ApiKey) -> KeyLimits:
+    """Return what an admin set for the key."""
+    return KeyLimits(row.requests_per_second, row.requests_per_minute, row.tokens_per_minute)
+
+
+def tenant_limits(row: models.Tenant) -> TenantLimits:
+    """Return what an admin set for the tenant."""
+    return TenantLimits(
+        requests_per_minute=row.requests_per_minute,
+        tokens_per_minute=row.tokens_per_minute,
+        max_queued_jobs=row.max_queued_jobs,
+        max_unfinished_jobs=row.max_unfinished_jobs,
+    )
 
 
 def _worker(row: models.WorkerLimit) -> WorkerLimits:
@@ -143,6 +179,10 @@ def _model(row: models.ServedModel) -> ModelLimits:
         warmup_prompt=row.warmup_prompt,
         warmup_answer=row.warmup_answer,
         max_in_flight=row.max_in_flight,
+        scales_from_zero=row.scales_from_zero,
+        engine_start_seconds=row.engine_start_seconds,
+        max_queued_bytes=row.max_queued_bytes,
+        emergency_watermark=row.emergency_watermark,
         reserve_share=row.reserve_share,
         stall_seconds=row.stall_seconds,
         estimates_tokens=row.estimates_tokens,

@@ -124,7 +124,7 @@ def _offers(prepared: Sequence[Prepared], limits: Limits) -> list[admission.Offe
             owner=estimates.owner(api_key_id=items[0].caller.api_key_id, tenant=items[0].caller.tenant),
             model=items[0].model,
             demands=[item.demand for item in items],
-            cap=limits.queue_cap(queue),
+            cap=limits.queue_caps(queue, items[0].queue.tier).jobs,
             is_draining=limits.of_queue(queue).is_draining,
         )
         for queue, items in queues.items()
@@ -140,7 +140,7 @@ def _offer_of(job: Job, limits: Limits) -> admission.Offer:
         owner=estimates.owner(api_key_id=job.api_key_id, tenant=job.tenant_id),
         model=limits.models[job.model_id],
         demands=[Demand(job.prompt_tokens, job.expected_tokens)],
-        cap=limits.queue_cap(job.queue),
+        cap=limits.queue_caps(job.queue, job.tier_id).jobs,
         is_draining=limits.of_queue(job.queue).is_draining,
     )
 

@@ -10,7 +10,7 @@ from django.http import HttpRequest
 from rest_framework.authentication import BaseAuthentication
 from rest_framework.request import Request
 
-from inference import errors, executor
+from inference import errors, executor, snapshot
 from inference.models import ApiKey
 from inference.submission import Caller
 
@@ -110,6 +110,8 @@ def _caller(row: ApiKey) -> Caller:
         api_key_id=row.pk,
         tiers=tiers or None,
         tenant_weight=row.tenant.weight,
+        key_limits=snapshot.key_limits(row),
+        tenant_limits=snapshot.tenant_limits(row.tenant),
         is_operator=row.is_operator,
     )
 

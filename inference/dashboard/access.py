@@ -13,7 +13,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect, render
 from django.urls import reverse
 
-from inference import errors, halts
+from inference import errors, halts, snapshot
 from inference.api.errors import headers, translate
 from inference.models import Membership, Tenant
 from inference.submission import Caller
@@ -45,7 +45,12 @@ def caller_of(user: User | AnonymousUser) -> Caller:
         message = f"User {user.get_username()} belongs to no tenant yet: ask an admin to choose one in the admin."
         raise errors.Forbidden(message, code="no_tenant")
     is_operator = user.is_staff and user.has_perms(halts.PERMISSIONS)
-    return Caller(tenant=tenant.name, tenant_weight=tenant.weight, is_operator=is_operator)
+    return Caller(
+        tenant=tenant.name,
+        tenant_weight=tenant.weight,
+        tenant_limits=snapshot.tenant_limits(tenant),
+        is_operator=is_operator,
+    )
 
 
 def caller_by_cookie(request: HttpRequest) -> Caller:

@@ -33,6 +33,28 @@ class Tier(models.Model):
     run_timeout_seconds = models.FloatField(
         default=600, validators=[MinValueValidator(0.1)], help_text="A job that runs longer is failed."
     )
+    max_wait_seconds = models.FloatField(
+        null=True,
+        blank=True,
+        validators=[MinValueValidator(0.001)],
+        help_text="A job that would wait longer than this for its start gets 429; empty for no bound. "
+        "A queue with a cap of its own goes by that instead.",
+    )
+    max_queued_jobs = models.PositiveIntegerField(
+        default=10_000,
+        help_text="Most jobs that may wait in each of its queues, unless the queue has a cap of its own.",
+    )
+    max_queued_tokens = models.PositiveBigIntegerField(
+        null=True,
+        blank=True,
+        help_text="Most tokens, of prompts and expected output, that may wait in each of its queues, likewise; "
+        "empty for no bound.",
+    )
+    max_queued_bytes = models.PositiveBigIntegerField(
+        null=True,
+        blank=True,
+        help_text="Most bytes of requests that may wait in each of its queues, likewise; empty for no bound.",
+    )
     max_attempts = models.PositiveSmallIntegerField(
         default=3,
         validators=[MinValueValidator(1)],

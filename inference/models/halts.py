@@ -30,7 +30,15 @@ class QueueLimit(Halted):
     max_jobs = models.PositiveIntegerField(
         null=True,
         blank=True,
-        help_text="Most jobs that may wait; others get 429. 0 closes it; empty for the default.",
+        help_text="Most jobs that may wait; others get 429. 0 closes it; empty for the tier's default.",
+    )
+    max_tokens = models.PositiveBigIntegerField(
+        null=True,
+        blank=True,
+        help_text="Most tokens, of prompts and expected output, that may wait; empty for the tier's default.",
+    )
+    max_bytes = models.PositiveBigIntegerField(
+        null=True, blank=True, help_text="Most bytes of requests that may wait; empty for the tier's default."
     )
     max_in_flight = models.PositiveIntegerField(
         null=True, blank=True, help_text="Most jobs that may run at once over all workers; empty for no bound."

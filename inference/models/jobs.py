@@ -30,6 +30,9 @@ class Job(models.Model):
 
     prompt_tokens = models.PositiveIntegerField()
     expected_tokens = models.PositiveIntegerField(help_text="Output tokens reserved for in the KV cache.")
+    request_bytes = models.PositiveIntegerField(
+        default=0, db_default=0, help_text="Size of the body for the engine."
+    )
     estimate_seconds = models.FloatField(help_text="Expected service time; what fairness charges.")
 
     status = models.CharField(max_length=12, choices=choices_of(JobStatus), default=JobStatus.QUEUED)

@@ -59,6 +59,25 @@ class ServedModel(models.Model):
     max_in_flight = models.PositiveIntegerField(
         null=True, blank=True, help_text="Most jobs that may run at once over all workers; empty for no bound."
     )
+    scales_from_zero = models.BooleanField(
+        default=True, help_text="Jobs are taken while no worker of the model lives; if not, they get 503."
+    )
+    engine_start_seconds = models.FloatField(
+        default=120,
+        validators=[MinValueValidator(0)],
+        help_text="How long an engine takes to start: while none is ready, jobs may wait so much longer.",
+    )
+    max_queued_bytes = models.PositiveBigIntegerField(
+        null=True,
+        blank=True,
+        help_text="Bytes of requests that may wait in all its queues; empty: twice what its engines can hold.",
+    )
+    emergency_watermark = models.FloatField(
+        default=0.9,
+        validators=[MinValueValidator(0.01), MaxValueValidator(1)],
+        help_text="Share of those bytes from which the least urgent tier is refused; the others one by one "
+        "above it, the most urgent when all is taken.",
+    )
     reserve_share = models.FloatField(
         default=0.05,
         validators=[MinValueValidator(0), MaxValueValidator(0.5)],

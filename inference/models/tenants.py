@@ -22,6 +22,21 @@ class Tenant(models.Model):
         validators=[MinValueValidator(0.001)],
         help_text="Share of service against other tenants.",
     )
+    requests_per_minute = models.PositiveIntegerField(
+        null=True, blank=True, help_text="Most requests in any minute, over all its keys; empty for no bound."
+    )
+    tokens_per_minute = models.PositiveBigIntegerField(
+        null=True,
+        blank=True,
+        help_text="Most tokens in any minute, over all its keys: prompts and expected output, put right by "
+        "what was used; empty for no bound.",
+    )
+    max_queued_jobs = models.PositiveIntegerField(
+        null=True, blank=True, help_text="Most of its jobs that may wait at once; empty for no bound."
+    )
+    max_unfinished_jobs = models.PositiveIntegerField(
+        null=True, blank=True, help_text="Most of its jobs that may wait or run at once; empty for no bound."
+    )
     created_at = models.DateTimeField(default=timezone.now, editable=False)
 
     def __str__(self) -> str:
@@ -55,6 +70,18 @@ class ApiKey(AbstractAPIKey):
     prefix = models.CharField(max_length=11, unique=True, editable=False)
     tenant = models.ForeignKey(Tenant, on_delete=models.CASCADE, related_name="api_keys")
     tiers = models.ManyToManyField(Tier, blank=True, help_text="Tiers the key may use; none chosen means all.")
+    requests_per_second = models.PositiveIntegerField(
+        null=True, blank=True, help_text="Most requests in any second; empty for no bound."
+    )
+    requests_per_minute = models.PositiveIntegerField(
+        null=True, blank=True, help_text="Most requests in any minute; empty for no bound."
+    )
+    tokens_per_minute = models.PositiveBigIntegerField(
+        null=True,
+        blank=True,
+        help_text="Most tokens in any minute: prompts and expected output, put right by what was used; "
+        "empty for no bound.",
+    )
     is_operator = models.BooleanField(
         "operator", default=False, help_text="The key may pause, resume and drain queues and workers."
     )

@@ -8,6 +8,7 @@ import pytest
 from django.db import OperationalError, connection
 
 from inference import models, snapshot
+from inference.limits import QueueCaps
 from tests.clock import Clock
 
 
@@ -69,11 +70,14 @@ def test_without_a_good_read_ever_the_error_comes_out(db: None, monkeypatch: pyt
 
 def test_disabled_models_and_explicit_caps_are_seen(db: None) -> None:
     models.ServedModel.objects.create(name="off", source="off", enabled=False)
-    models.QueueLimit.objects.create(queue="a.b.c", max_jobs=0)
+    models.QueueLimit.objects.create(queue="a.bulk.c", max_jobs=0, max_tokens=5)
+    models.Tier.objects.filter(name="bulk").update(max_queued_jobs=7, max_queued_bytes=9)
     limits = snapshot.limits()
 
     assert "off" not in limits.models
-    assert (limits.queue_cap("a.b.c"), limits.queue_cap("x.y.z")) == (0, 10_000)
+    assert limits.queue_caps("a.bulk.c", "bulk") == QueueCaps(0, 5, 9, is_explicit=True)
+    assert limits.queue_caps("x.bulk.z", "bulk") == QueueCaps(7, None, 9)
+    assert limits.queue_caps("x.standard.z", "standard") == QueueCaps(10_000)
 
 
 def test_a_read_is_of_one_moment_and_blocks_no_writer(database: None) -> None:
