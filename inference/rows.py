@@ -95,6 +95,8 @@ class Totals:
     tokens: int
     backlog_seconds: float
     """Of the queue that waits longest."""
+    expected_wait_seconds: float | None
+    """The longest of the queues that are expected to be worked off; None: nobody can tell of any."""
     leases: int
     slots: int
     """Of the workers that may claim."""
