@@ -3,6 +3,8 @@
 from dataclasses import dataclass, field
 from typing import Final
 
+from inference.charges import NO_PRICES, PriceList
+
 MAX_BODY_BYTES: Final = 8 * 1024 * 1024
 """Largest request body accepted by the API (fails closed: 413)."""
 
@@ -204,6 +206,22 @@ class Rival:
 
 
 @dataclass(frozen=True, slots=True)
+class Budget:
+    """The most that a tenant, or one key of it, may spend in a month of UTC (fails closed: 429)."""
+
+    tenant: str
+    key: str
+    """Public part of the key; empty for the whole tenant."""
+    nano: int
+    """Billionths of the currency."""
+
+    @property
+    def owner(self) -> str:
+        """Name whose it is, as Redis' keys have it."""
+        return f"key={self.key}" if self.key else f"tenant={self.tenant}"
+
+
+@dataclass(frozen=True, slots=True)
 class Limits:
     """A consistent snapshot of all limit tables."""
 
@@ -218,6 +236,9 @@ class Limits:
     rivals: tuple[Rival, ...] = ()
     """Of a worker, which adds them to what the tables say."""
     default_tier: str = "standard"
+    prices: PriceList = NO_PRICES
+    budgets: dict[str, Budget] = field(default_factory=dict)
+    """By owner; one without has none."""
 
     def queue_caps(self, queue: str, tier: str) -> QueueCaps:
         """Return what may wait in `queue`, which is of `tier`: its own caps, else those of its tier."""
@@ -236,6 +257,11 @@ class Limits:
     def of_worker(self, worker: str) -> WorkerLimits:
         """Return what is set for `worker` alone."""
         return self.worker_limits.get(worker, NO_WORKER_LIMITS)
+
+    def budgets_of(self, tenant: str, key: str) -> tuple[Budget, ...]:
+        """Return the budgets that a job of this key (its public part; empty: a user's) must keep to."""
+        owners = (f"tenant={tenant}", f"key={key}")
+        return tuple(self.budgets[owner] for owner in owners if owner in self.budgets)
 
     def queues(self) -> list[str]:
         """Every queue's name, in a stable order."""

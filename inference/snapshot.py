@@ -9,8 +9,10 @@ from typing import Final
 
 from django.db import Error, connection
 
-from inference import models
+from inference import charges, models
+from inference.charges import Price, PriceList
 from inference.limits import (
+    Budget,
     KeyLimits,
     LengthLimits,
     Limits,
@@ -79,6 +81,8 @@ def read() -> Limits:
             queue_limits={q.queue: _queue(q) for q in models.QueueLimit.objects.all()},
             worker_limits={w.worker: _worker(w) for w in models.WorkerLimit.objects.all()},
             default_tier=_default_tier(tiers),
+            prices=PriceList.of(map(_price, models.Price.objects.all())),
+            budgets={b.owner: b for b in map(_budget, models.Budget.objects.select_related("api_key"))},
         )
 
 
@@ -153,6 +157,22 @@ def tenant_limits(row: models.Tenant) -> TenantLimits:
         max_queued_jobs=row.max_queued_jobs,
         max_unfinished_jobs=row.max_unfinished_jobs,
     )
+
+
+def _price(row: models.Price) -> Price:
+    return Price(
+        model=row.model_id,
+        tier=row.tier_id,
+        prompt_per_million=row.prompt_per_million,
+        output_per_million=row.output_per_million,
+        per_engine_second=row.per_engine_second,
+        valid_from=row.valid_from,
+    )
+
+
+def _budget(row: models.Budget) -> Budget:
+    key = row.api_key.prefix if row.api_key else ""
+    return Budget(row.tenant_id, key, charges.nano_of(row.monthly))
 
 
 def _worker(row: models.WorkerLimit) -> WorkerLimits:

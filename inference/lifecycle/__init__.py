@@ -6,6 +6,7 @@ nothing and says so. Nothing here talks to Redis: callers tell the broker after 
 """
 
 from inference.lifecycle.changes import (
+    Account,
     Applied,
     Cancel,
     Change,
@@ -21,6 +22,7 @@ from inference.lifecycle.changes import (
 from inference.lifecycle.commit import apply, create
 
 __all__ = [
+    "Account",
     "Applied",
     "Cancel",
     "Change",

@@ -57,6 +57,8 @@ class Succeed:
     prompt_tokens: int | None = None
     """As the engine counted; None keeps the count of submission."""
     first_token_at: datetime | None = None
+    engine_seconds: float = 0.0
+    """Time in the engine."""
 
     @property
     def job_id(self) -> uuid.UUID:
@@ -72,6 +74,10 @@ class Fail:
     reason: FailureReason
     message: str = field(repr=False)
     """What the client may read. Never a prompt."""
+    output_tokens: int = 0
+    """What the engine had brought by then, as far as that is known."""
+    engine_seconds: float = 0.0
+    """Time in the engine; 0: it did not get there."""
 
     @property
     def job_id(self) -> uuid.UUID:
@@ -105,6 +111,25 @@ class Cancel:
 
 
 @dataclass(frozen=True, slots=True)
+class Account:
+    """The last word of a claim whose job was cancelled meanwhile: what it had used. Moves no status.
+
+    Should the job still run under this claim, the claim ends as by a release with `DRAIN`: it must not be stuck.
+    """
+
+    token: Token
+    output_tokens: int = 0
+    """What the engine had brought by then, as far as that is known."""
+    engine_seconds: float = 0.0
+    """Time in the engine; 0: it did not get there."""
+
+    @property
+    def job_id(self) -> uuid.UUID:
+        """The job."""
+        return self.token.job_id
+
+
+@dataclass(frozen=True, slots=True)
 class Expire:
     """Not started in time: `queued → expired`, if its start deadline has passed."""
 
@@ -118,7 +143,7 @@ class Retry:
     job_id: uuid.UUID
 
 
-Change = Start | Succeed | Fail | Release | Cancel | Expire | Retry
+Change = Start | Succeed | Fail | Release | Cancel | Account | Expire | Retry
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,5 +181,7 @@ class Applied:
     """Where the job is after the change, moved or not; None if there is no such job."""
     claim_id: uuid.UUID | None = None
     """The claim that held the job before the change: whose engine request a cancel must abort."""
+    cost_nano: int = 0
+    """What the change added to the cost of the job, in billionths of the currency: the budgets' part of an ack."""
     work: Work | None = field(default=None, repr=False)
     """Of a Start that moved."""

@@ -10,11 +10,12 @@ from django.db import transaction
 from django.utils import timezone
 
 from inference import deadlines, snapshot
-from inference.lifecycle import statements, transitions
-from inference.lifecycle.changes import Applied, Change, NewJob, Release, Start, Work
+from inference.charges import NO_PRICES, PriceList
+from inference.lifecycle import bookings, statements, transitions
+from inference.lifecycle.changes import Account, Applied, Change, Fail, NewJob, Release, Start, Succeed, Work
 from inference.lifecycle.statements import Event, Found
 from inference.models import Job
-from inference.states import Endpoint, JobEventKind, JobStatus
+from inference.states import TERMINAL, Endpoint, JobEventKind, JobStatus
 
 DEFAULT_MAX_ATTEMPTS: Final = 3
 """Of a job whose tier is newer than the limits that this process has read."""
@@ -29,6 +30,7 @@ class _Now:
     """By queue, of late jobs: since when its deadlines' clock runs."""
     allowed: Mapping[str, int]
     """Attempts by tier."""
+    prices: PriceList = NO_PRICES
 
 
 def create(jobs: Sequence[NewJob]) -> list[Job]:
@@ -50,17 +52,19 @@ def apply(changes: Sequence[Change], *, now: datetime | None = None) -> list[App
     if not changes:
         return []
     now = now or timezone.now()
-    allowed = _allowed_attempts(changes)
+    allowed, prices = _allowed_attempts(changes), _prices(changes)
     with transaction.atomic():
         known = statements.lock({change.job_id for change in changes})
         ready = _ready_since(known.values(), now)
         answers, events = [], []
         for change in changes:
-            answer, event = _apply_one(known, change, _Now(now, ready, allowed))
+            answer, event = _apply_one(known, change, _Now(now, ready, allowed, prices))
             answers.append(answer)
             events += [event] if event else []
         statements.update((job_id, job) for job_id, job in known.items() if job.row != job.read)
         statements.insert_events(events)
+        # Last: of all that is written, only these rows are other commits' too, which wait for them.
+        statements.add_usage(bookings.of(known.values(), now))
         return [_with_work(a, c, known) for a, c in zip(answers, changes, strict=True)]
 
 
@@ -98,15 +102,26 @@ def _allowed_attempts(changes: Iterable[Change]) -> dict[str, int]:
     return {name: tier.max_attempts for name, tier in snapshot.limits().tiers.items()}
 
 
+def _prices(changes: Iterable[Change]) -> PriceList:
+    """Look the prices up, if a change may ask for them; likewise."""
+    is_asked = any(isinstance(change, Succeed | Fail | Account) for change in changes)
+    return snapshot.limits().prices if is_asked else NO_PRICES
+
+
 def _apply_one(known: dict[uuid.UUID, Found], change: Change, at: _Now) -> tuple[Applied, Event | None]:
     job = known.get(change.job_id)
     if job is None:
         return Applied(job_id=change.job_id, moved=False, status=None), None
     terms = transitions.Terms(at.now, at.allowed.get(job.tier, DEFAULT_MAX_ATTEMPTS), at.ready.get(job.queue))
     before, step = job.row, transitions.decide(job.row, change, terms)
-    job.row = after = step.row if step else before
+    job.row = after = bookings.priced(job, step.row, at.prices, at.now) if step else before
+    job.ended += before.status is JobStatus.RUNNING and after.status in TERMINAL
     answer = Applied(
-        job_id=change.job_id, moved=_is_moved(change, step, after), status=after.status, claim_id=before.claim_id
+        job_id=change.job_id,
+        moved=_is_moved(change, step, after),
+        status=after.status,
+        claim_id=before.claim_id,
+        cost_nano=after.cost_nano - before.cost_nano,
     )
     return answer, _event(change.job_id, before, step, at.now) if step else None
 
@@ -117,7 +132,9 @@ def _is_moved(change: Change, step: transitions.Step | None, after: transitions.
     return step is not None
 
 
-def _event(job_id: uuid.UUID, before: transitions.Row, step: transitions.Step, now: datetime) -> Event:
+def _event(job_id: uuid.UUID, before: transitions.Row, step: transitions.Step, now: datetime) -> Event | None:
+    if step.kind is None:
+        return None
     anew = step.kind is JobEventKind.QUEUED
     return Event(
         job_id=job_id,

@@ -9,7 +9,7 @@ import json
 import uuid
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from enum import StrEnum
 from operator import attrgetter
 from typing import Any, Final, NamedTuple
@@ -17,15 +17,25 @@ from typing import Any, Final, NamedTuple
 from django.db import connection
 
 from inference.lifecycle import transitions
-from inference.models import Job, JobEvent
+from inference.models import Job, JobEvent, Usage
 from inference.routing import QueueName
 from inference.states import JobEventKind, JobStatus
 
 COLUMNS: Final = transitions.Row._fields
 NO_CLAIM: Final = uuid.UUID(int=0)
-_FIXED: Final = ("api_key_id", "model_id", "tier_id", "length_id", "endpoint", "streamed", "created_at")
+_FIXED: Final = (
+    "tenant_id",
+    "api_key_id",
+    "model_id",
+    "tier_id",
+    "length_id",
+    "endpoint",
+    "streamed",
+    "created_at",
+)
 _JOBS: Final = Job._meta.db_table
 _EVENTS: Final = JobEvent._meta.db_table
+_USAGE: Final = Usage._meta.db_table
 
 Values = list[Any]
 
@@ -37,6 +47,7 @@ class Found:
     read: transitions.Row
     row: transitions.Row
     """As the changes so far made it."""
+    tenant: str
     api_key_id: str | None
     model: str
     tier: str
@@ -46,11 +57,28 @@ class Found:
     created_at: datetime
     request: str | None
     """None unless the job was queued: a long text that only a start needs."""
+    ended: int = 0
+    """Runs of it that the changes so far ended for good."""
 
     @property
     def queue(self) -> str:
         """Name of the job's queue."""
         return str(QueueName(self.model, self.tier, self.length))
+
+
+class Booking(NamedTuple):
+    """What is added to one row of usage."""
+
+    tenant: str
+    day: date
+    api_key: str
+    model: str
+    tier: str
+    jobs: int
+    prompt_tokens: int
+    output_tokens: int
+    engine_ms: int
+    cost_nano: int
 
 
 class Event(NamedTuple):
@@ -110,6 +138,15 @@ def insert_events(events: Iterable[Event]) -> None:
             cursor.executemany(_INSERT_EVENT, rows)
 
 
+def add_usage(bookings: Iterable[Booking]) -> None:
+    """Add to the sums. In one order everywhere, lest two commits wait for each other's rows."""
+    adapted = _adapter()
+    rows = [list(map(adapted, booking)) for booking in sorted(bookings)]
+    if rows:
+        with connection.cursor() as cursor:
+            cursor.executemany(_ADD_USAGE, rows)
+
+
 def request_of(job_id: uuid.UUID) -> str:
     """Read the request of a job that `lock` found in another status than queued."""
     return Job.objects.values_list("request", flat=True).get(id=job_id)
@@ -153,6 +190,7 @@ def _sqlite_text(moment: datetime) -> str:
 _SQLITE: Final[Mapping[type, Callable[[Any], Any]]] = {
     uuid.UUID: lambda value: value.hex,
     datetime: _sqlite_text,
+    date: date.isoformat,
     JobStatus: str,  # the driver takes subclasses of str too, after a search
     JobEventKind: str,
 }
@@ -192,6 +230,14 @@ _INSERT_JOB: Final = (
 _INSERT_EVENT: Final = (
     f"INSERT INTO {_EVENTS} ({', '.join(Event._fields)}) "  # noqa: S608 - our own names
     f"VALUES ({', '.join(['%s'] * len(Event._fields))})"
+)
+
+_PLACE: Final = Booking._fields[:5]
+_ADD: Final = ", ".join(f"{name} = {_USAGE}.{name} + excluded.{name}" for name in Booking._fields[5:])
+_ADD_USAGE: Final = (
+    f"INSERT INTO {_USAGE} ({', '.join(Booking._fields)}) "  # noqa: S608 - our own names
+    f"VALUES ({', '.join(['%s'] * len(Booking._fields))}) "
+    f"ON CONFLICT ({', '.join(_PLACE)}) DO UPDATE SET {_ADD}"
 )
 
 

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
-from inference.lifecycle.changes import Cancel, Change, Expire, Fail, Release, Retry, Start, Succeed
+from inference.charges import Used
+from inference.lifecycle.changes import Account, Cancel, Change, Expire, Fail, Release, Retry, Start, Succeed
 from inference.retries import RULES
 from inference.states import RETRYABLE, FailureReason, JobEventKind, JobStatus, ReleaseReason
 
@@ -33,6 +34,15 @@ class Row(NamedTuple):
     error_code: str
     error_message: str
     result: str
+    used_prompt_tokens: int = 0
+    used_output_tokens: int = 0
+    engine_ms: int = 0
+    cost_nano: int = 0
+
+    @property
+    def used(self) -> Used:
+        """What all its runs used that count."""
+        return Used(self.used_prompt_tokens, self.used_output_tokens, self.engine_ms)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +61,8 @@ class Step:
     """A decided change: the row as it becomes, and the event that says so."""
 
     row: Row
-    kind: JobEventKind
+    kind: JobEventKind | None
+    """None: not worth a line of its history."""
     detail: str = ""
 
 
@@ -86,11 +97,13 @@ def _start(row: Row, change: Start, terms: Terms) -> Step | None:
 def _succeed(row: Row, change: Succeed, terms: Terms) -> Step | None:
     if not _holds(row, change):
         return None
+    prompt_tokens = row.prompt_tokens if change.prompt_tokens is None else change.prompt_tokens
+    row = _with_used(row, prompt_tokens, change.output_tokens or 0, change.engine_seconds)
     done = row._replace(
         status=JobStatus.SUCCEEDED,
         finished_at=terms.now,
         first_token_at=change.first_token_at,
-        prompt_tokens=row.prompt_tokens if change.prompt_tokens is None else change.prompt_tokens,
+        prompt_tokens=prompt_tokens,
         output_tokens=change.output_tokens,
         finish_reason=change.finish_reason[:32],
         result=change.result,
@@ -99,7 +112,11 @@ def _succeed(row: Row, change: Succeed, terms: Terms) -> Step | None:
 
 
 def _fail(row: Row, change: Fail, terms: Terms) -> Step | None:
-    return _failed(row, change.reason, change.message, terms) if _holds(row, change) else None
+    if not _holds(row, change):
+        return None
+    if change.reason is not FailureReason.BAD_REQUEST:  # that the engine refused: it did nothing for it
+        row = _with_call(row, change)
+    return _failed(row, change.reason, change.message, terms)
 
 
 def _release(row: Row, change: Release, terms: Terms) -> Step | None:
@@ -126,6 +143,16 @@ def _cancel(row: Row, change: Cancel, terms: Terms) -> Step | None:
     return Step(ended, JobEventKind.CANCELLED, change.detail)
 
 
+def _account(row: Row, change: Account, terms: Terms) -> Step | None:
+    if row.status is JobStatus.RUNNING:
+        return _release(row, Release(change.token, ReleaseReason.DRAIN), terms)
+    # With a count of output it has been accounted for, should this be asked twice.
+    is_owed = row.status is JobStatus.CANCELLED and row.output_tokens is None
+    if not is_owed or row.claim_id != change.token.claim_id:
+        return None
+    return Step(_with_call(row, change)._replace(output_tokens=change.output_tokens), None)
+
+
 def _expire(row: Row, _change: Expire, terms: Terms) -> Step | None:
     overdue = is_overdue(row, now=terms.now, ready_since=terms.ready_since)
     return _expired(row, terms) if row.status is JobStatus.QUEUED and overdue else None
@@ -138,6 +165,7 @@ def _retry(row: Row, _change: Retry, terms: Terms) -> Step | None:
         attempts=0,
         engine_crashes=0,
         finished_at=None,
+        output_tokens=None,
         error_code="",
         error_message="",
     )
@@ -147,6 +175,21 @@ def _retry(row: Row, _change: Retry, terms: Terms) -> Step | None:
 def _holds(row: Row, change: Succeed | Fail | Release) -> bool:
     """Whether the change comes from the claim that holds the job: the fence of every finish."""
     return row.status is JobStatus.RUNNING and row.claim_id == change.token.claim_id
+
+
+def _with_call(row: Row, change: Fail | Account) -> Row:
+    """Add a call without a result; one that did not reach the engine used nothing."""
+    if change.engine_seconds <= 0:
+        return row
+    return _with_used(row, row.prompt_tokens, change.output_tokens, change.engine_seconds)
+
+
+def _with_used(row: Row, prompt_tokens: int, output_tokens: int, engine_seconds: float) -> Row:
+    return row._replace(
+        used_prompt_tokens=row.used_prompt_tokens + prompt_tokens,
+        used_output_tokens=row.used_output_tokens + output_tokens,
+        engine_ms=row.engine_ms + max(0, round(engine_seconds * 1000)),
+    )
 
 
 def _queued_again(row: Row, terms: Terms) -> Row:
@@ -185,6 +228,7 @@ _RULES: Final[Mapping[type, Callable[[Row, Any, Terms], Step | None]]] = {
     Fail: _fail,
     Release: _release,
     Cancel: _cancel,
+    Account: _account,
     Expire: _expire,
     Retry: _retry,
 }

@@ -5,20 +5,24 @@ from inference.models.halts import Halted, QueueLimit, WorkerLimit
 from inference.models.jobs import Job, JobEvent
 from inference.models.served import ServedModel
 from inference.models.tenants import ApiKey, Membership, Tenant
+from inference.models.usage import Budget, Price, Usage
 from inference.models.validators import list_of_strings, queue_name
 from inference.models.workers import Worker
 
 __all__ = [
     "ApiKey",
+    "Budget",
     "Halted",
     "Job",
     "JobEvent",
     "LengthClass",
     "Membership",
+    "Price",
     "QueueLimit",
     "ServedModel",
     "Tenant",
     "Tier",
+    "Usage",
     "Worker",
     "WorkerLimit",
     "list_of_strings",

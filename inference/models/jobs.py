@@ -55,6 +55,19 @@ class Job(models.Model):
     error_code = models.CharField(max_length=32, blank=True, default="")
     error_message = models.TextField(blank=True, default="")
 
+    # What the runs used that ended it: several, if it was retried by hand. `lifecycle` adds the same to `Usage`.
+    used_prompt_tokens = models.PositiveBigIntegerField(default=0, db_default=0, editable=False)
+    used_output_tokens = models.PositiveBigIntegerField(default=0, db_default=0, editable=False)
+    engine_ms = models.PositiveBigIntegerField(
+        default=0, db_default=0, editable=False, help_text="Time in the engine."
+    )
+    cost_nano = models.PositiveBigIntegerField(
+        default=0,
+        db_default=0,
+        editable=False,
+        help_text="By the prices of the time, in billionths of the currency.",
+    )
+
     # Last, since SQLite walks through a long value to reach the columns behind it.
     request = models.TextField(help_text="The body for the engine, as JSON.")
     result = models.TextField(blank=True, default="", help_text="The engine's answer, as JSON.")

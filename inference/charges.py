@@ -1,0 +1,142 @@
+"""What use costs: token counts, engine time and prices in, whole billionths of the currency out. Pure, and exact.
+
+A price has at most three decimals per million tokens and six per engine second; time is counted in milliseconds.
+So each token and each millisecond costs a whole number of billionths, and no sum is ever rounded.
+"""
+
+import operator
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from typing import Final, NamedTuple
+
+NANO: Final = 10**9
+"""Billionths in one unit of the currency."""
+TOKEN_DECIMALS: Final = 3
+"""Of a price per million tokens."""
+SECOND_DECIMALS: Final = 6
+"""Of a price per engine second."""
+_PER_TOKEN: Final = NANO // 10**6
+_PER_MILLISECOND: Final = NANO // 10**3
+
+
+class Used(NamedTuple):
+    """What was used, or one more piece of it."""
+
+    prompt_tokens: int = 0
+    output_tokens: int = 0
+    engine_ms: int = 0
+    """Time in the engine, in milliseconds."""
+
+
+class Sums(NamedTuple):
+    """Use of any number of jobs."""
+
+    jobs: int = 0
+    """Runs that ended."""
+    prompt_tokens: int = 0
+    output_tokens: int = 0
+    engine_ms: int = 0
+    cost_nano: int = 0
+    """Billionths of the currency."""
+
+    @property
+    def engine_seconds(self) -> float:
+        """Time in the engine."""
+        return self.engine_ms / 1000
+
+    @property
+    def cost(self) -> Decimal:
+        """Amount of the currency."""
+        return amount(self.cost_nano)
+
+    def plus(self, other: "Sums") -> "Sums":
+        """Return both together."""
+        return Sums(*map(operator.add, self, other))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Price:
+    """What one model costs, in one tier or in all that have no price of their own, from a moment on."""
+
+    model: str
+    tier: str | None
+    prompt_per_million: Decimal
+    output_per_million: Decimal
+    per_engine_second: Decimal
+    valid_from: datetime
+
+    def nano(self, used: Used) -> int:
+        """Return the cost in billionths of the currency."""
+        prompt, output = _whole(self.prompt_per_million, _PER_TOKEN), _whole(self.output_per_million, _PER_TOKEN)
+        second = _whole(self.per_engine_second, _PER_MILLISECOND)
+        return used.prompt_tokens * prompt + used.output_tokens * output + used.engine_ms * second
+
+
+@dataclass(frozen=True, slots=True)
+class PriceList:
+    """All prices, past and announced, ordered for the question that every finish asks."""
+
+    _latest_first: Mapping[tuple[str, str | None], tuple[Price, ...]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, prices: Iterable[Price]) -> "PriceList":
+        """Order the prices."""
+        found: dict[tuple[str, str | None], list[Price]] = {}
+        for price in sorted(prices, key=lambda price: price.valid_from, reverse=True):
+            found.setdefault((price.model, price.tier), []).append(price)
+        return cls({place: tuple(prices) for place, prices in found.items()})
+
+    def price(self, model: str, tier: str, now: datetime) -> Price | None:
+        """Return the price that holds now: the tier's own before the model's; None: it costs nothing."""
+        for place in ((model, tier), (model, None)):
+            for price in self._latest_first.get(place, ()):
+                if price.valid_from <= now:
+                    return price
+        return None
+
+    def nano(self, model: str, tier: str, used: Used, now: datetime) -> int:
+        """Return what the use costs now, in billionths of the currency."""
+        price = self.price(model, tier, now)
+        return 0 if price is None else price.nano(used)
+
+
+NO_PRICES: Final = PriceList()
+
+
+def amount(nano: int) -> Decimal:
+    """Return billionths as an amount of the currency, with all nine decimals."""
+    return Decimal(nano).scaleb(-9)
+
+
+def nano_of(money: Decimal) -> int:
+    """Return an amount of the currency in billionths. Raises ValueError for more than nine decimals."""
+    return _whole(money, NANO)
+
+
+def public_part(api_key_id: str | None) -> str:
+    """Return the part of a key that usage is kept by, and people may see; empty for users of the dashboard."""
+    return "" if api_key_id is None else api_key_id.partition(".")[0]
+
+
+def day_of(now: datetime) -> date:
+    """Return the day of use: UTC's."""
+    return now.astimezone(UTC).date()
+
+
+def month_of(day: date) -> date:
+    """Return the first day of the month."""
+    return day.replace(day=1)
+
+
+def next_month(day: date) -> date:
+    """Return the first day of the month after."""
+    return month_of(month_of(day) + timedelta(days=31))
+
+
+def _whole(price: Decimal, times: int) -> int:
+    scaled = price * times
+    if scaled != int(scaled):
+        raise ValueError(f"{price} has more decimals than are counted")
+    return int(scaled)
