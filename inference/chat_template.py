@@ -1,7 +1,7 @@
 """Renders a chat as the engine will, so that its tokens can be counted before it is queued."""
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final, NoReturn
 
@@ -13,6 +13,7 @@ import jinja2.sandbox
 from inference.limits import MAX_BODY_BYTES
 
 CONTINUE_MARK: Final = "CONTINUE_FINAL_MESSAGE "
+BILLING_LINE: Final = "x-anthropic-billing-header"
 MAX_CHARACTERS: Final = 4 * MAX_BODY_BYTES
 """Longest prompt made of a chat. Far above what any model takes; a variable of the caller's that a template writes
 with each message must not fill the memory."""
@@ -63,14 +64,27 @@ class ChatTemplate:
         return _bounded(self._template.generate(variables))
 
     def _message(self, message: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the message as the template takes it: content as text or as parts, arguments as objects."""
-        out = dict(message)
-        parts = _as_parts(message.get("content"))
-        as_text = not self._wants_parts or message["role"] == "tool"
-        out["content"] = "\n".join(part["text"] for part in parts) if as_text else parts
-        if calls := out.pop("tool_calls", None):
-            out["tool_calls"] = [_call(call) for call in calls]
+        """Return the message as the engine hands it to the template: fields that it does not know are left out."""
+        role = message["role"]
+        out = {"role": role, "content": self._content(role, message.get("content"))}
+        out |= {name: message[name] for name in ("name", "task") if isinstance(message.get(name), str)}
+        match role:
+            case "assistant":
+                out |= _thought(message) | _calls(message)
+            case "tool" if "tool_call_id" in message:
+                out["tool_call_id"] = message["tool_call_id"]
+            case "developer":
+                out["tools"] = message.get("tools")
         return out
+
+    def _content(self, role: str, content: Any) -> str | list[dict[str, Any]]:
+        """Return the content as text or, for a template that wants them and all but tools, as parts."""
+        parts = _as_parts(content)
+        if role == "system":
+            parts = list(_without_billing(parts))
+        if self._wants_parts:
+            return _text(parts) if role == "tool" else parts
+        return _text([part for part in parts if part["text"]])
 
 
 def _environment() -> jinja2.sandbox.ImmutableSandboxedEnvironment:
@@ -141,6 +155,27 @@ def _as_parts(content: str | Sequence[Mapping[str, Any]] | None) -> list[dict[st
     return [{"type": "text", "text": content}] if isinstance(content, str) else [dict(part) for part in content]
 
 
+def _without_billing(parts: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Leave out the line, another in each request, by which a coding client names itself, as the engine does."""
+    for part in parts:
+        if not part["text"].startswith(BILLING_LINE):
+            yield part
+        elif rest := part["text"].partition("\n")[2]:
+            yield {**part, "text": rest}
+
+
+def _thought(message: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what an assistant thought, under both of its names."""
+    newer, older = message.get("reasoning"), message.get("reasoning_content")
+    thought = older if newer is None else newer
+    return {} if thought is None else {"reasoning": thought, "reasoning_content": thought}
+
+
+def _calls(message: Mapping[str, Any]) -> dict[str, Any]:
+    calls = message.get("tool_calls")
+    return {"tool_calls": [_call(call) for call in calls]} if calls else {}
+
+
 def _call(call: Mapping[str, Any]) -> dict[str, Any]:
     function = dict(call["function"])
     return {**call, "function": {**function, "arguments": _arguments(function.get("arguments"))}}
@@ -168,7 +203,7 @@ def _developer_to_system(messages: list[dict[str, Any]]) -> list[dict[str, Any]]
     return [merged, *(m for m in renamed if m["role"] != "system")]
 
 
-def _text(content: str | list[dict[str, Any]]) -> str:
+def _text(content: str | Sequence[Mapping[str, Any]]) -> str:
     return content if isinstance(content, str) else "\n".join(part["text"] for part in content)
 
 

@@ -157,9 +157,9 @@ def _check_template(body: Mapping[str, Any]) -> None:
         if name in OF_THE_BODY:
             path = f"chat_template_kwargs.{name}"
             raise InvalidRequest(f"{path} is not accepted: it is not for the caller to set there", param=path)
-    if body.get("continue_final_message") and body.get("add_generation_prompt"):
+    if body.get("continue_final_message") and body.get("add_generation_prompt") is not False:  # true if not named
         path = "add_generation_prompt"
-        raise wrong(path, "must be false beside continue_final_message", body[path])
+        raise wrong(path, "must be false beside continue_final_message", body.get(path))
 
 
 def _check_tools(body: Mapping[str, Any]) -> None:

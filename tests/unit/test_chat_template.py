@@ -38,6 +38,35 @@ def test_text_parts_are_joined_for_a_template_that_wants_text() -> None:
     assert "user\na\nb<|im_end|>" in render(CHATML, user(parts))
 
 
+def test_empty_texts_are_left_out_where_text_is_wanted() -> None:
+    parts = [{"type": "text", "text": text} for text in ("", "a", "", "b")]
+
+    assert "user\na\nb<|im_end|>" in render(CHATML, user(parts))
+    assert render(PARTS, user(parts)) == "[text:][text:a][text:][text:b]"
+
+
+def test_a_template_sees_no_fields_but_those_that_the_engine_knows() -> None:
+    source = "{% for m in messages %}{{ m | tojson }}{% endfor %}"
+
+    assert render(source, user("a") | {"mood": 1, "name": "n"}) == '{"role": "user", "content": "a", "name": "n"}'
+    assert "tool_call_id" in render(source, {"role": "tool", "content": "a", "tool_call_id": "1"})
+
+
+@pytest.mark.parametrize("name", ["reasoning", "reasoning_content"])
+def test_a_thought_has_both_of_its_names(name: str) -> None:
+    source = "{{ messages[0].reasoning }}{{ messages[0].reasoning_content }}"
+
+    assert render(source, {"role": "assistant", "content": "a", name: "hm"}) == "hmhm"
+
+
+def test_the_line_by_which_a_coding_client_names_itself_is_left_out() -> None:
+    line = "x-anthropic-billing-header: cch=1;"
+
+    assert "system\nBe kind.<" in render(CHATML, {"role": "system", "content": f"{line}\nBe kind."})
+    assert "system\n<" in render(CHATML, {"role": "system", "content": line})
+    assert line in render(CHATML, user(line))
+
+
 def test_text_becomes_a_part_for_a_template_that_wants_parts() -> None:
     assert render(PARTS, user("a")) == "[text:a]"
     assert (

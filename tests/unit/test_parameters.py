@@ -75,6 +75,7 @@ def refusal(endpoint: Endpoint = CHAT, **fields: Any) -> errors.InvalidRequest:
             "add_generation_prompt",
             "beside continue_final_message",
         ),
+        ({"continue_final_message": True}, "add_generation_prompt", "missing"),
         ({"skip_special_tokens": "no"}, "skip_special_tokens", "'no'"),
         ({"reasoning_effort": 3}, "reasoning_effort", "3"),
     ],

@@ -13,6 +13,7 @@ from workers.sim import request as requests
 from workers.sim import wire
 from workers.sim.config import Address, SimConfig
 from workers.sim.scheduler import Scheduler, Sequence, Step
+from workers.sim.waits import Waits
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 _CRASH_STATUS = 139
@@ -33,9 +34,8 @@ class Clock:
         self._listeners: dict[Sequence, tuple[asyncio.Event, bool]] = {}
         self._waiting: dict[Sequence, float] = {}
         """Not begun, and since when."""
-        self.begun = 0
-        self.queue_seconds = 0.0
-        """How long those that begun had waited, together."""
+        self.waits = Waits()
+        """Of those that began."""
 
     @contextlib.contextmanager
     def running(self, sequence: Sequence, *, every_token: bool) -> Iterator[asyncio.Event]:
@@ -66,8 +66,7 @@ class Clock:
 
     def _note_begun(self, step: Step) -> None:
         for sequence in [each for each, _ in step.work if each in self._waiting]:
-            self.begun += 1
-            self.queue_seconds += self._loop.time() - self._waiting.pop(sequence)
+            self.waits.add(self._loop.time() - self._waiting.pop(sequence))
 
     def _end(self, step: Step) -> None:
         for sequence in self._scheduler.commit(step):
@@ -110,8 +109,8 @@ class Server:
 
     async def metrics(self, _request: web.Request) -> web.Response:
         """Show the gauges."""
-        waited = (self._clock.begun, self._clock.queue_seconds)
-        return web.Response(text=wire.metrics(self._scheduler, waited, model=self._config.model))
+        page = wire.metrics(self._scheduler, self._clock.waits, model=self._config.model)
+        return web.Response(text=page)
 
     async def models(self, _request: web.Request) -> web.Response:
         """Name the one model."""

@@ -6,6 +6,7 @@ from typing import Any, Final
 from workers.sim.config import BLOCK_TOKENS
 from workers.sim.request import SimRequest
 from workers.sim.scheduler import Scheduler
+from workers.sim.waits import Waits
 
 DONE: Final = b"data: [DONE]\n\n"
 
@@ -73,11 +74,8 @@ class Writer:
         return {"prompt_tokens": prompt, "total_tokens": prompt + output, "completion_tokens": output}
 
 
-def metrics(scheduler: Scheduler, waited: tuple[int, float], *, model: str) -> str:
-    """Return the Prometheus page: vLLM's names, as far as worker and bench read them.
-
-    `waited` is how many requests have begun, and the seconds that they had waited in the engine, together.
-    """
+def metrics(scheduler: Scheduler, waits: Waits, *, model: str) -> str:
+    """Return the Prometheus page: vLLM's names, as far as worker and bench read them."""
     used = 1 - scheduler.free_blocks / scheduler.total_blocks
     labels = f'engine="0",model_name="{model}"'
     cache = f'block_size="{BLOCK_TOKENS}",engine="0",num_gpu_blocks="{scheduler.total_blocks}"'
@@ -92,7 +90,13 @@ def metrics(scheduler: Scheduler, waited: tuple[int, float], *, model: str) -> s
         "# TYPE vllm:generation_tokens_total counter\n"
         f"vllm:generation_tokens_total{{{labels}}} {scheduler.output_tokens}\n"
         "# TYPE vllm:request_queue_time_seconds histogram\n"
-        f"vllm:request_queue_time_seconds_count{{{labels}}} {waited[0]}\n"
-        f"vllm:request_queue_time_seconds_sum{{{labels}}} {waited[1]}\n"
+        f"{_buckets('vllm:request_queue_time_seconds', waits, labels)}"
+        f"vllm:request_queue_time_seconds_count{{{labels}}} {waits.count}\n"
+        f"vllm:request_queue_time_seconds_sum{{{labels}}} {waits.seconds}\n"
         f"# TYPE vllm:cache_config_info gauge\nvllm:cache_config_info{{{cache}}} 1\n"
     )
+
+
+def _buckets(name: str, waits: Waits, labels: str) -> str:
+    lines = (f'{name}_bucket{{{labels},le="{bound}"}} {count}\n' for bound, count in waits.buckets())
+    return "".join(lines)
