@@ -10,7 +10,7 @@ from typing import Any
 
 import uuid_utils.compat
 
-from inference import broker, errors, estimates, routing, tokens, validation
+from inference import broker, errors, estimates, fields, routing, tokens, validation
 from inference.lifecycle import NewJob
 from inference.limits import (
     NO_KEY_LIMITS,
@@ -70,6 +70,8 @@ class Draft:
     """None: the prompt came as token ids."""
     proven_tokens: int = 0
     """At least so many, more than fit: its size says so, and it need not be tokenised. 0: it does not say so."""
+    cut: int | None = None
+    """The engine leaves no more of the prompt; None: it takes all of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +101,8 @@ def prepare(caller: Caller, items: Sequence[Submission], *, limits: Limits, now:
     prepared = []
     for i, (draft, prompt_tokens) in enumerate(zip(drafts, counts, strict=True)):
         with _named(i, items):
-            prepared.append(_prepared(caller, draft, _truncated(draft, prompt_tokens), limits, now))
+            left = prompt_tokens if draft.cut is None else min(prompt_tokens, draft.cut)
+            prepared.append(_prepared(caller, draft, left, limits, now))
     return prepared
 
 
@@ -125,7 +128,8 @@ def _draft(caller: Caller, submission: Submission, limits: Limits) -> Draft:
     counter = tokens.counter(model)
     prompt = _prompt(request, counter)
     least = counter.at_least(prompt) if prompt else 0
-    return Draft(submission, request, model, tier, prompt, least if least > model.max_model_len else 0)
+    proven = least if least > model.max_model_len else 0
+    return Draft(submission, request, model, tier, prompt, proven, _cut(request, model))
 
 
 def pick_tier(caller: Caller, limits: Limits, *, tier: str | None, service_tier: str | None) -> TierLimits:
@@ -173,12 +177,15 @@ def _count(drafts: Sequence[Draft]) -> list[int]:
     return counts
 
 
-def _truncated(draft: Draft, prompt_tokens: int) -> int:
-    """Return the tokens that are left if the request lets the engine cut its prompt."""
-    most = draft.request.body.get("truncate_prompt_tokens")
-    if most is None:
-        return prompt_tokens
-    return min(prompt_tokens, draft.model.max_model_len - 1 if most == -1 else most)
+def _cut(request: validation.Request, model: ModelLimits) -> int | None:
+    """Return how many tokens the engine may leave of the prompt, None for all. Raises errors.InvalidRequest."""
+    asked, fits = request.body.get("truncate_prompt_tokens"), model.max_model_len - 1
+    if asked is None or 0 < asked <= model.max_model_len:
+        return asked
+    if asked != -1:
+        rule = f"must be from 1 to {model.max_model_len}, or -1 for what fits"
+        raise fields.wrong("truncate_prompt_tokens", rule, asked)
+    return fits  # told as a number: an engine left to itself may leave no token for the answer
 
 
 def _prepared(caller: Caller, draft: Draft, prompt_tokens: int, limits: Limits, now: datetime) -> Prepared:
@@ -249,6 +256,8 @@ def _engine_body(draft: Draft, *, stream: bool) -> str:
     body = {**draft.request.body, "stream": stream}
     if not stream:
         body.pop("stream_options", None)  # engines refuse it then
+    if draft.cut is not None:
+        body["truncate_prompt_tokens"] = draft.cut
     return json.dumps(body, ensure_ascii=False, separators=(",", ":"))
 
 
