@@ -42,6 +42,11 @@ class Sums(NamedTuple):
     """Billionths of the currency."""
 
     @property
+    def tokens(self) -> int:
+        """Of prompts and outputs."""
+        return self.prompt_tokens + self.output_tokens
+
+    @property
     def engine_seconds(self) -> float:
         """Time in the engine."""
         return self.engine_ms / 1000

@@ -13,7 +13,7 @@ from typing import Final
 from django.conf import settings
 from django.db.models import F, Q, QuerySet
 
-from inference import broker, deadlines, fleet, lifecycle, retries, routing
+from inference import broker, budgets, deadlines, fleet, lifecycle, retries, routing, snapshot
 from inference.models import Job, ServedModel
 from inference.states import JobStatus, ReleaseReason
 
@@ -62,6 +62,21 @@ def prune_workers(now: datetime) -> int:
     for name in names:
         logger.warning("Worker gone, its row is removed", extra={"action": "worker_pruned", "worker": name})
     return len(names)
+
+
+def count_spending(now: datetime) -> int:
+    """Hold what budgets count against the database, and drop what is held for jobs that are nowhere.
+
+    Returns how many budgets there are.
+    """
+    found = list(snapshot.limits().budgets.values())
+    with only_one("spending") as is_ours:
+        if is_ours and found:
+            budgets.refresh(found, now)
+            dropped = broker.get_broker().sweep_held(budget.owner for budget in found)
+            if dropped:
+                logger.warning("Costs of lost jobs dropped", extra={"action": "costs_dropped", "count": dropped})
+    return len(found)
 
 
 def settle(applied: Sequence[lifecycle.Applied], tokens: Sequence[broker.Token]) -> None:

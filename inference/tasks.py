@@ -61,6 +61,13 @@ def expire() -> None:
     maintenance.expire(timezone.now())
 
 
+@shared_task(name="inference.count_spending", send_events=False)
+@_put_off_by_outages("count_spending")
+def count_spending() -> None:
+    """Hold budgets against the database."""
+    maintenance.count_spending(clock.now())
+
+
 @shared_task(name="inference.prune_workers", send_events=False)
 @_put_off_by_outages("prune_workers")
 def prune_workers() -> None:

@@ -3,7 +3,7 @@
 import functools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime, timedelta
+from datetime import date, timedelta
 from typing import Any, Final
 
 from django.db.models import Q, QuerySet, Sum
@@ -58,9 +58,8 @@ class UsageRow:
     """Of a group that has a key which still exists."""
 
 
-def month(now: datetime, *, tenant: str | None) -> Span:
-    """Return the whole month of `now`, as a span."""
-    day = charges.day_of(now)
+def month(day: date, *, tenant: str | None) -> Span:
+    """Return the whole month of the day, as a span."""
     return Span(charges.month_of(day), charges.next_month(day) - timedelta(days=1), tenant)
 
 
@@ -92,13 +91,6 @@ def page(span: Span, after: tuple[date, int] | None) -> tuple[list[UsageRow], tu
     found = list(rows[:PAGE])
     place = (found[-1].day, found[-1].pk) if len(found) == PAGE else None
     return _named([_stored(row) for row in found]), place
-
-
-def spent(tenant: str, key: str | None, month: date) -> int:
-    """Return what a tenant, or one key of it, has spent in the month, in billionths of the currency."""
-    rows = Usage.objects.filter(tenant=tenant, day__range=(month, charges.next_month(month) - timedelta(days=1)))
-    rows = rows if key is None else rows.filter(api_key=key)
-    return int(rows.aggregate(cost=Sum("cost_nano"))["cost"] or 0)
 
 
 def _stored(row: Usage) -> UsageRow:

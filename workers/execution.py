@@ -241,11 +241,11 @@ class Execution:
 
     async def _finish(self, outcome: Outcome) -> tuple[Outcome, lifecycle.Applied | None]:
         try:
-            return outcome, await self._commit(outcomes.change(self._token, outcome))
+            return outcome, await self._commit(outcomes.change(self._token, outcome, self._meter))
         except (Error, ValueError):  # not away: this very value is refused, and would be for ever
             logger.exception("a result could not be stored", extra=self._context("result_refused"))
             failed = Failed(FailureReason.ENGINE_ERROR, "The result could not be stored.")
-            return failed, await self._commit(outcomes.change(self._token, failed))
+            return failed, await self._commit(outcomes.change(self._token, failed, self._meter))
 
     async def _commit(self, change: lifecycle.Change, asked: Starting | None = None) -> lifecycle.Applied | None:
         """Have it committed, if that was not asked yet; None if the lease was lost while the database was away."""

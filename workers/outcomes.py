@@ -6,6 +6,7 @@ from datetime import datetime
 from inference import lifecycle, retries
 from inference.broker.types import Token
 from inference.states import FailureReason, ReleaseReason
+from workers.meter import Meter
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,8 +52,8 @@ def backoff(outcome: Outcome | None) -> retries.Backoff | None:
     return retries.RULES[outcome.reason].backoff if isinstance(outcome, Interrupted) else None
 
 
-def change(token: Token, outcome: Outcome) -> lifecycle.Change:
-    """Return what the row is asked to do; it refuses unless this claim still holds it."""
+def change(token: Token, outcome: Outcome, meter: Meter) -> lifecycle.Change:
+    """Return what the row is asked to do; it refuses unless this claim holds it. `meter` says what it used."""
     match outcome:
         case Completed():
             return lifecycle.Succeed(
@@ -62,11 +63,11 @@ def change(token: Token, outcome: Outcome) -> lifecycle.Change:
                 output_tokens=outcome.output_tokens,
                 finish_reason=outcome.finish_reason,
                 first_token_at=outcome.first_token_at,
+                engine_seconds=meter.seconds,
             )
         case Failed():
-            return lifecycle.Fail(token, outcome.reason, outcome.message)
+            return lifecycle.Fail(token, outcome.reason, outcome.message, meter.chunks, meter.seconds)
         case Interrupted():
             return lifecycle.Release(token, outcome.reason)
         case Cancelled():
-            # Finds the row cancelled and moves nothing. Should it still run, it must not be stuck.
-            return lifecycle.Release(token, ReleaseReason.DRAIN)
+            return lifecycle.Account(token, meter.chunks, meter.seconds)

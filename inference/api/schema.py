@@ -47,6 +47,7 @@ def add_async_endpoints(
             "get": _operation("models_get", "One model.", tag="v1", parameters=[_parameter("name", "path")])
         },
         "/api/v1/jobs/{job_id}/events/": {"get": _events()},
+        "/api/v1/usage.csv": {"get": _usage_csv()},
     }
     return result
 
@@ -66,6 +67,18 @@ def _events() -> dict[str, Any]:
     summary = "The job's states and output as server-sent events; ends after its terminal state."
     operation = _operation("jobs_events", summary, tag="jobs", parameters=parameters)
     operation["responses"]["200"]["content"] = {"text/event-stream": {"schema": {"type": "string"}}}
+    return operation
+
+
+def _usage_csv() -> dict[str, Any]:
+    parameters = [
+        _parameter("from", "query", "First day, of UTC; else the month's of `to`."),
+        _parameter("to", "query", "Last day, of UTC; else today."),
+        _parameter("tenant", "query", "Operators only; without it, everyone's."),
+    ]
+    summary = "Usage and cost as CSV, a line per day, tenant, key, model and tier."
+    operation = _operation("usage_csv", summary, tag="usage", parameters=parameters)
+    operation["responses"]["200"]["content"] = {"text/csv": {"schema": {"type": "string"}}}
     return operation
 
 

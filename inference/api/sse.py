@@ -17,16 +17,23 @@ KEEP_ALIVE: Final = b": keep-alive\n\n"
 HEADERS: Final = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
 
 
-class EventStream(StreamingHttpResponse):
-    """An event stream from one asynchronous generator, which is closed when the client leaves."""
+class Stream(StreamingHttpResponse):
+    """What one asynchronous generator says, which is closed when the client leaves."""
 
-    def __init__(self, content: AsyncGenerator[bytes, None]) -> None:
-        super().__init__(content, content_type="text/event-stream", headers=HEADERS)
+    def __init__(self, content: AsyncGenerator[bytes, None], *, content_type: str) -> None:
+        super().__init__(content, content_type=content_type, headers=HEADERS)
         self._content = content
 
     def __aiter__(self) -> AsyncGenerator[bytes, None]:
         """Return the generator itself: Django's wrappers around it would not close it in time."""
         return self._content
+
+
+class EventStream(Stream):
+    """An event stream."""
+
+    def __init__(self, content: AsyncGenerator[bytes, None]) -> None:
+        super().__init__(content, content_type="text/event-stream")
 
 
 async def within_keep_alive(event: Awaitable[T]) -> T | None:

@@ -6,7 +6,7 @@ from uuid import UUID
 
 import redis.asyncio
 
-from inference.broker import events, keys, leases, places, queues, rates, scripts
+from inference.broker import events, keys, leases, places, queues, rates, scripts, spending
 from inference.broker.pipe import Pipe
 from inference.broker.types import CHUNK, Event, Token, Told
 
@@ -14,7 +14,14 @@ MAIL_PAGE: Final = 1_000
 """Messages read at a time."""
 
 
-class Broker(queues.QueueVerbs, leases.LeaseVerbs, events.EventVerbs, rates.EstimateVerbs, places.PlaceVerbs):
+class Broker(
+    queues.QueueVerbs,
+    leases.LeaseVerbs,
+    events.EventVerbs,
+    rates.EstimateVerbs,
+    places.PlaceVerbs,
+    spending.SpendingVerbs,
+):
     """Fair queues under leases. Every verb is one atomic script; RedisError (`BrokerAway`) comes out as it is."""
 
 

@@ -5,7 +5,7 @@ from django.urls import path
 from django.views.generic import RedirectView
 
 from inference.api.routes import only
-from inference.dashboard import streams, views
+from inference.dashboard import streams, usage, views
 
 app_name = "dashboard"
 
@@ -21,5 +21,7 @@ urlpatterns = [
     path("dashboard/jobs/<uuid:job_id>/", views.job, name="job"),
     path("dashboard/jobs/<uuid:job_id>/cancel/", views.cancel, name="cancel"),
     path("dashboard/jobs/<uuid:job_id>/retry/", views.retry, name="retry"),
+    path("dashboard/usage/", usage.page, name="usage"),
+    path("dashboard/streams/usage.csv", only("GET", usage.download), name="usage-csv"),
     path("dashboard/streams/<uuid:job_id>/", only("GET", streams.job_stream), name="stream"),
 ]

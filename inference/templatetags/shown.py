@@ -3,6 +3,7 @@
 import math
 import uuid
 from datetime import datetime
+from decimal import Decimal
 from typing import Final
 
 from django import template
@@ -13,6 +14,7 @@ from inference.models import Halted
 register = template.Library()
 
 NONE: Final = "\N{EN DASH}"
+CENT: Final = Decimal("0.01")
 
 
 @register.filter
@@ -70,6 +72,13 @@ def since(later: datetime | None, earlier: datetime | None) -> str:
 def short(job_id: uuid.UUID) -> str:
     """Return enough of an id to tell jobs apart by: when it was made, and what is random in it."""
     return f"{str(job_id)[:8]}…{str(job_id)[-4:]}"
+
+
+@register.filter
+def money(amount: Decimal) -> str:
+    """Return an amount as people read it: two decimals, and of less than one cent the first two that count."""
+    places = 2 if not amount or amount >= CENT else min(9, 1 - amount.adjusted())
+    return f"{amount:,.{places}f}".replace(",", "\u202f")
 
 
 @register.filter

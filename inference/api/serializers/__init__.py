@@ -9,9 +9,18 @@ from inference.api.serializers.asked import (
 )
 from inference.api.serializers.fleet import HaltSerializer, QueueSerializer, WorkerSerializer
 from inference.api.serializers.jobs import JobDetailSerializer, JobLookSerializer, JobSerializer, job, look
+from inference.api.serializers.usage import (
+    BudgetSerializer,
+    SpanSerializer,
+    SumsSerializer,
+    UsageAskedSerializer,
+    UsageRowSerializer,
+    money,
+)
 
 __all__ = [
     "MAX_PAGE",
+    "BudgetSerializer",
     "BulkSerializer",
     "HaltSerializer",
     "JobDetailSerializer",
@@ -20,8 +29,13 @@ __all__ = [
     "JobLookSerializer",
     "JobSerializer",
     "QueueSerializer",
+    "SpanSerializer",
     "SubmissionSerializer",
+    "SumsSerializer",
+    "UsageAskedSerializer",
+    "UsageRowSerializer",
     "WorkerSerializer",
     "job",
     "look",
+    "money",
 ]

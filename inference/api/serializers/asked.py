@@ -27,7 +27,8 @@ class ObjectField(serializers.Field[Any, Any, Any, Any]):
         return data
 
 
-def _refuse_unknown(data: Any, known: Iterable[str], *, what: str) -> None:
+def refuse_unknown(data: Any, known: Iterable[str], *, what: str) -> None:
+    """Raise ValidationError for what is asked that nobody knows."""
     unknown = sorted(set(data) - set(known)) if isinstance(data, dict) else []
     if unknown:
         message = f"unknown {what}; the {what}s are {', '.join(known)}"
@@ -43,7 +44,7 @@ class SubmissionSerializer(serializers.Serializer[Any]):
 
     def to_internal_value(self, data: Any) -> Any:
         """Refuse fields that do not exist: a misspelt tier must not be the default one."""
-        _refuse_unknown(data, self.fields, what="field")
+        refuse_unknown(data, self.fields, what="field")
         return super().to_internal_value(data)
 
 
@@ -54,7 +55,7 @@ class BulkSerializer(serializers.Serializer[Any]):
 
     def to_internal_value(self, data: Any) -> Any:
         """Refuse what stands beside the list: no job of it would heed that."""
-        _refuse_unknown(data, self.fields, what="field")
+        refuse_unknown(data, self.fields, what="field")
         return super().to_internal_value(data)
 
 
@@ -82,7 +83,7 @@ class JobListSerializer(JobFilterSerializer):
 
     def to_internal_value(self, data: Any) -> Any:
         """Refuse parameters that do not exist: a misspelt filter must not be none."""
-        _refuse_unknown(data, self.fields, what="parameter")
+        refuse_unknown(data, self.fields, what="parameter")
         return super().to_internal_value(data)
 
     @property

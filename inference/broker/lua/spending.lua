@@ -1,0 +1,22 @@
+-- What budgets count, beside what is held. On payers.lua.
+--
+-- What ended is in the database before its claim is acknowledged, and the sum is read from there now and then. What
+-- was acknowledged since a read began may be in its answer or not: it counts until the next read is done.
+
+-- Nil if it is not known: the database was not read since Redis was wiped or the month began.
+local function spent_of(payer, month)
+  local known = call('HMGET', spent_key(payer, month), 's', 'o', 'n')
+  return known[1] and tonumber(known[1]) + tonumber(known[2] or 0) + tonumber(known[3] or 0)
+end
+
+-- What the payer's unfinished jobs are expected to cost.
+local function held_of(payer) return tonumber(call('HGET', P .. 'held:' .. payer, '') or 0) end
+
+-- Hold a job's expected cost until it ends, or lapses.
+local function hold_cost(id, cost, payers)
+  if cost == 0 or #payers == 0 or not call('SET', P .. 'p:' .. id, table.concat(payers, '\n'), 'NX') then return end
+  for _, payer in ipairs(payers) do
+    call('HSET', P .. 'held:' .. payer, id, int(cost))
+    call('HINCRBY', P .. 'held:' .. payer, '', int(cost))
+  end
+end
