@@ -13,8 +13,10 @@ import uuid_utils.compat
 from bench import places, statistics
 from bench.row import Measured, Row, Say
 from inference import broker
+from inference.admission.terms import Asked, QueueTerms, Wanted
 from inference.broker import Broker, Claimed, ClaimRequest, Credit, Entry, TierTerms
 from inference.guards import Load, Room
+from inference.limits import KeyLimits, QueueCaps, TenantLimits
 
 TIERS: Final = {
     "realtime": TierTerms(400.0, uses_reserve=True),
@@ -191,10 +193,34 @@ def _again(ours: Broker, claimed: Sequence[Claimed], server: _Server) -> None:
     entries = [_entry(job.queue, job.tenant, job.estimate) for job in claimed]
     with server.timed("admit", len(entries)):
         for entry in entries:
-            ours.admit(entry.queue, [entry.job_id], cap=1 << 30)
+            ours.admit(_asked(entry))
     with server.timed("publish", len(entries)):
         for entry in entries:
             ours.publish([entry])
+
+
+def _asked(entry: Entry) -> Asked:
+    """Ask for room with every limit there is, none of them reached."""
+    most = 1 << 40
+    terms = QueueTerms(
+        name=entry.queue,
+        caps=QueueCaps(most, most, most),
+        max_wait_ms=most,
+        slots=64,
+        prompt_ms=1.0,
+        output_ms=1.0,
+        expected_tokens=entry.expected_tokens,
+        model_bytes=most,
+        line=QUEUES,
+    )
+    return Asked(
+        tenant=entry.tenant,
+        owner=f"key={entry.tenant}",
+        key=KeyLimits(most, most, most),
+        limits=TenantLimits(most, most, most, most),
+        queues=[terms],
+        jobs=[Wanted(entry.job_id, entry.queue, entry.prompt_tokens, entry.expected_tokens, 300)],
+    )
 
 
 def _used_bytes(ours: Broker) -> int:

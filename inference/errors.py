@@ -1,6 +1,7 @@
 """Errors sorted by whose problem they are; the API turns each into one envelope and status."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 
 @dataclass(eq=False)
@@ -12,6 +13,10 @@ class SluiceError(Exception):
     param: str | None = None
     status: int = 500
     retry_after_seconds: float | None = None
+    details: Mapping[str, str | int] = field(default_factory=dict)
+    """For machines, beside `code`: of a refusal its reason, the limit and how it stands."""
+    headers: Mapping[str, str] = field(default_factory=dict)
+    """Of the answer."""
 
     def __str__(self) -> str:
         return self.message

@@ -83,12 +83,20 @@ class Prepared:
     caller: Caller
     draft: Draft
     demand: estimates.Demand
+    body: str = field(repr=False)
+    """For the engine, as JSON text."""
+    streamed: bool
     created_at: datetime
 
     @property
     def model(self) -> ModelLimits:
         """The model asked for."""
         return self.draft.model
+
+    @property
+    def request_bytes(self) -> int:
+        """Size of the body for the engine."""
+        return len(self.body) if self.body.isascii() else len(self.body.encode(errors="surrogatepass"))
 
 
 def prepare(caller: Caller, items: Sequence[Submission], *, limits: Limits, now: datetime) -> list[Prepared]:
@@ -190,20 +198,23 @@ def _cut(request: validation.Request, model: ModelLimits) -> int | None:
 
 def _prepared(caller: Caller, draft: Draft, prompt_tokens: int, limits: Limits, now: datetime) -> Prepared:
     _check_length(draft, prompt_tokens)
+    wanted = draft.submission.stream
+    streamed = draft.request.stream if wanted is None else wanted
     return Prepared(
         job_id=draft.submission.job_id or uuid_utils.compat.uuid7(),
         queue=routing.QueueName(draft.model.name, draft.tier.name, _length(prompt_tokens, limits)),
         caller=caller,
         draft=draft,
         demand=estimates.Demand(prompt_tokens, draft.request.max_tokens),
+        body=_engine_body(draft, stream=streamed),
+        streamed=streamed,
         created_at=now,
     )
 
 
 def finish(item: Prepared, learned: estimates.Learned) -> tuple[NewJob, broker.Entry]:
     """Return the row and the entry of a request that was admitted, estimated by what is known now."""
-    draft, caller, wanted = item.draft, item.caller, item.draft.submission.stream
-    streamed = draft.request.stream if wanted is None else wanted
+    draft, caller = item.draft, item.caller
     expected = learned.expected_tokens(draft.model, item.demand)
     job = NewJob(
         id=item.job_id,
@@ -213,8 +224,9 @@ def finish(item: Prepared, learned: estimates.Learned) -> tuple[NewJob, broker.E
         tier=item.queue.tier,
         length=item.queue.length,
         endpoint=draft.request.endpoint,
-        request=_engine_body(draft, stream=streamed),
-        streamed=streamed,
+        request=item.body,
+        request_bytes=item.request_bytes,
+        streamed=item.streamed,
         prompt_tokens=item.demand.prompt_tokens,
         expected_tokens=expected,
         estimate_seconds=learned.rates(draft.model).seconds(item.demand.prompt_tokens, expected),
@@ -278,4 +290,5 @@ def _entry(job: NewJob, item: Prepared) -> broker.Entry:
         mailbox=item.draft.submission.mailbox,
         streamed=job.streamed,
         tenant_weight=item.caller.tenant_weight,
+        request_bytes=item.request_bytes,
     )

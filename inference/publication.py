@@ -21,6 +21,7 @@ def entry_of(job: Job, *, tenant_weight: float) -> broker.Entry:
         arrival_ms=round(job.created_at.timestamp() * 1000),
         streamed=job.streamed,
         tenant_weight=tenant_weight,
+        request_bytes=job.request_bytes,
     )
 
 

@@ -10,7 +10,7 @@ from typing import Final
 from django.conf import settings
 
 from inference import broker, lifecycle, maintenance, publication
-from inference.models import Job
+from inference.models import Job, Tenant
 from inference.states import TERMINAL, JobStatus, ReleaseReason
 
 logger = logging.getLogger(__name__)
@@ -30,6 +30,8 @@ class Reconciled:
     published: int = 0
     rescued: int = 0
     discarded: int = 0
+    uncounted: int = 0
+    """Jobs that a tenant's caps counted, and that are nowhere."""
 
 
 @dataclass(slots=True)
@@ -40,13 +42,17 @@ class Reconciler:
     """The last queued row looked at."""
     cursor: str = "0"
     """The broker's place in its entries."""
+    tenant: str = ""
+    """The last tenant whose jobs were all looked at."""
+    tenant_cursor: str = "0"
+    """The broker's place in the next one's."""
 
     def run(self, now: datetime) -> Reconciled:
         """Put right what a bounded time allows. Raises broker.BrokerAway and django.db.Error: nothing is lost."""
         with maintenance.only_one("reconcile") as is_ours:
             if not is_ours:
                 return Reconciled()
-            done = Reconciled(self._publish(now), self._rescue(now), self._discard(now))
+            done = Reconciled(self._publish(now), self._rescue(now), self._discard(now), self._sweep())
         if done != Reconciled():
             logger.warning("Queue and rows differed: %s", done, extra={"action": "reconciled"})
         return done
@@ -77,6 +83,21 @@ class Reconciler:
             count += _discard_finished(ids, now)
             if self.cursor == "0":
                 break
+        return count
+
+    def _sweep(self) -> int:
+        """Count no job for a tenant that is neither queued, leased nor reserved: its entry was lost."""
+        ends_at, count = time.monotonic() + RUN_SECONDS, 0
+        for tenant in Tenant.objects.filter(name__gt=self.tenant).order_by("name").values_list("name", flat=True):
+            while time.monotonic() < ends_at:
+                self.tenant_cursor, gone = broker.get_broker().sweep(tenant, self.tenant_cursor, maintenance.CHUNK)
+                count += gone
+                if self.tenant_cursor == "0":
+                    self.tenant = tenant
+                    break
+            else:
+                return count
+        self.tenant = ""
         return count
 
 

@@ -25,6 +25,8 @@ class QueueRow:
     """Jobs held by workers."""
     cap: int
     """Most jobs that may wait; 0 for the control queue, which has no cap."""
+    capacity: int | None = None
+    """Jobs that its live workers start within the tier's max wait; None: that has no bound."""
     is_paused: bool = False
     is_draining: bool = False
     halted_by: str = ""
@@ -102,3 +104,12 @@ class Totals:
     """Of the workers that may claim."""
     ready_workers: int
     workers: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobCounts:
+    """Unfinished jobs of one tenant or key."""
+
+    queued: int
+    unfinished: int
+    """Waiting or running."""

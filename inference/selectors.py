@@ -6,14 +6,17 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Final, Literal
 
-from django.db.models import QuerySet
+from django.db.models import Count, Q, QuerySet
 
-from inference import broker, clock, errors, estimates, fleet, routing, snapshot, waiting
+from inference import broker, capacity, clock, errors, estimates, fleet, routing, snapshot, waiting
+from inference.admission import engines
+from inference.limits import Limits
 from inference.models import Job, Worker
 from inference.outlook import Outlook, QueueOutlook
-from inference.rows import JobWaiting, QueueRow, RatesRow, Totals, WorkerRow
+from inference.rows import JobCounts, JobWaiting, QueueRow, RatesRow, Totals, WorkerRow
 from inference.states import JobStatus, WorkerState
 
+NO_JOBS: Final = JobCounts(queued=0, unfinished=0)
 _IN_TRANSIT: Final = "just claimed, or about to be published"
 
 
@@ -118,6 +121,17 @@ def totals_by(part: Literal["queue", "model", "tier", "length"]) -> dict[str, To
     return {name: totals(rows, []) for name, rows in groups.items()}
 
 
+def unfinished_by(part: Literal["tenant", "api_key"]) -> dict[str, JobCounts]:
+    """Count the jobs that wait or run, by whose they are; those of nobody's key are left out."""
+    found = (
+        Job.objects.filter(Q(status=JobStatus.QUEUED) | Q(status=JobStatus.RUNNING))
+        .values_list(f"{part}_id")
+        .annotate(queued=Count("id", filter=Q(status=JobStatus.QUEUED)), unfinished=Count("id"))
+        .order_by()
+    )
+    return {whose: JobCounts(queued=queued, unfinished=unfinished) for whose, queued, unfinished in found if whose}
+
+
 def jobs_for(tenant: str | None) -> QuerySet[Job]:
     """Return the tenant's jobs (None: everyone's), newest first."""
     return Job.objects.all() if tenant is None else Job.objects.filter(tenant=tenant)
@@ -154,6 +168,7 @@ def _queue_row(outlook: Outlook, queue: str, found: QueueOutlook) -> QueueRow:
         backlog_seconds=0.0 if own.is_paused else _age(stats, outlook.now),
         leases=stats.leases,
         cap=outlook.limits.queue_caps(queue, name.tier).jobs,
+        capacity=_capacity(outlook.limits, stats),
         is_paused=own.is_paused,
         is_draining=own.is_draining,
         halted_by=own.halted_by if outlook.names_operators else "",
@@ -161,6 +176,17 @@ def _queue_row(outlook: Outlook, queue: str, found: QueueOutlook) -> QueueRow:
         waiting_detail=first.detail if first else "",
         expected_wait_seconds=found.expected_wait_seconds,
     )
+
+
+def _capacity(limits: Limits, stats: broker.QueueStats) -> int | None:
+    name = routing.parse(stats.queue)
+    model, wait = limits.models[name.model], limits.tiers[name.tier].max_wait_seconds
+    if wait is None:
+        return None
+    usual = model.default_output_tokens / model.decode_tokens_per_second
+    mean = stats.work_seconds / stats.jobs if stats.jobs else usual
+    fleet = capacity.fleet(model, stats.queue, engines.replicas())
+    return capacity.jobs(fleet, mean_seconds=mean, wait_seconds=wait)
 
 
 def _age(stats: broker.QueueStats, now: datetime) -> float:

@@ -5,13 +5,13 @@ import functools
 import logging
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from django.db import IntegrityError, InterfaceError, OperationalError, transaction
 from django.utils import timezone
 
 from inference import (
-    admission,
     broker,
     control,
     errors,
@@ -19,19 +19,30 @@ from inference import (
     lifecycle,
     preparation,
     publication,
+    routing,
     selectors,
     snapshot,
 )
-from inference.estimates import Demand, Learned
+from inference.admission import entrance
+from inference.estimates import Demand
 from inference.lifecycle import NewJob
 from inference.limits import MAX_JOBS_PER_CALL, Limits
 from inference.models import Job
 from inference.preparation import Caller, Prepared, Submission
 from inference.states import RETRYABLE, Endpoint
 
-__all__ = ["Caller", "Submission", "cancel", "retry", "submit", "submit_many"]
+__all__ = ["Accepted", "Caller", "Submission", "cancel", "retry", "submit", "submit_many", "take"]
 
 logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """Jobs that were taken."""
+
+    jobs: list[Job]
+    headers: Mapping[str, str]
+    """How the caller's rates stand, as OpenAI names it; empty where it has none."""
 
 
 def submit(  # noqa: PLR0913 - the fields of a Submission, all by name
@@ -64,14 +75,20 @@ def submit_many(*, caller: Caller, items: Sequence[Submission]) -> list[Job]:
     Errors as of `submit`; with several items their `param` starts with the item's place, as `jobs[3].messages`.
     If Redis goes away between commit and publish the jobs are accepted: the reconciler publishes them.
     """
+    return take(caller=caller, items=items).jobs
+
+
+def take(*, caller: Caller, items: Sequence[Submission]) -> Accepted:
+    """Do as `submit_many`, for who tells the client how its rates stand."""
     if not 1 <= len(items) <= MAX_JOBS_PER_CALL:
         raise errors.InvalidRequest(f"jobs: from 1 to {MAX_JOBS_PER_CALL}, not {len(items)}", param="jobs")
     limits = snapshot.limits()
     prepared = preparation.prepare(caller, items, limits=limits, now=timezone.now())
-    offers = _offers(prepared, limits)
-    learned = _admit(offers)
-    with _database_explained(), _withdrawn_on_failure(offers):
-        return _write([preparation.finish(item, learned[str(item.queue)]) for item in prepared])
+    offer = _offer(caller, prepared)
+    taken = entrance.admit(offer, limits)
+    with _database_explained(), _withdrawn_on_failure(offer):
+        jobs = _write([preparation.finish(i, learned) for i, learned in zip(prepared, taken.learned, strict=True)])
+    return Accepted(jobs, taken.headers)
 
 
 def cancel(*, caller: Caller | None, job_id: uuid.UUID) -> Job:
@@ -97,9 +114,9 @@ def retry(*, caller: Caller | None, job_id: uuid.UUID) -> Job:
     job = selectors.job_for(tenant, job_id)
     if caller is not None:
         preparation.pick_tier(caller, limits, tier=job.tier_id, service_tier=None)
-    offer = _offer_of(job, limits)
-    admission.admit(offer)
-    with _withdrawn_on_failure([offer]):
+    offer = _offer_of(caller, job, limits)
+    entrance.admit(offer, limits)
+    with _withdrawn_on_failure(offer):
         _queue_anew(job_id)
     entry = publication.entry_of(job, tenant_weight=job.tenant.weight)
     transaction.on_commit(functools.partial(publication.publish, [entry]))
@@ -113,48 +130,46 @@ def _queue_anew(job_id: uuid.UUID) -> None:
         raise errors.InvalidRequest(message, code="not_retryable", status=409)
 
 
-def _offers(prepared: Sequence[Prepared], limits: Limits) -> list[admission.Offer]:
-    queues: dict[str, list[Prepared]] = {}
-    for item in prepared:
-        queues.setdefault(str(item.queue), []).append(item)
-    return [
-        admission.Offer(
-            queue=queue,
-            job_ids=[item.job_id for item in items],
-            owner=estimates.owner(api_key_id=items[0].caller.api_key_id, tenant=items[0].caller.tenant),
-            model=items[0].model,
-            demands=[item.demand for item in items],
-            cap=limits.queue_caps(queue, items[0].queue.tier).jobs,
-            is_draining=limits.of_queue(queue).is_draining,
-        )
-        for queue, items in queues.items()
-    ]
-
-
-def _offer_of(job: Job, limits: Limits) -> admission.Offer:
-    if job.model_id not in limits.models:
-        raise errors.NotFound(f"model {job.model_id!r} is not served any more", code="model_not_found")
-    return admission.Offer(
-        queue=job.queue,
-        job_ids=[job.id],
-        owner=estimates.owner(api_key_id=job.api_key_id, tenant=job.tenant_id),
-        model=limits.models[job.model_id],
-        demands=[Demand(job.prompt_tokens, job.expected_tokens)],
-        cap=limits.queue_caps(job.queue, job.tier_id).jobs,
-        is_draining=limits.of_queue(job.queue).is_draining,
+def _offer(caller: Caller, prepared: Sequence[Prepared]) -> entrance.Offer:
+    return entrance.Offer(
+        tenant=caller.tenant,
+        owner=estimates.owner(api_key_id=caller.api_key_id, tenant=caller.tenant),
+        key_limits=caller.key_limits,
+        tenant_limits=caller.tenant_limits,
+        candidates=[
+            entrance.Candidate(
+                job_id=item.job_id,
+                queue=item.queue,
+                model=item.model,
+                demand=item.demand,
+                request_bytes=item.request_bytes,
+            )
+            for item in prepared
+        ],
     )
 
 
-def _admit(offers: Sequence[admission.Offer]) -> dict[str, Learned]:
-    """Admit all or none. Returns, by queue, what is known to estimate its jobs by."""
-    learned = {}
-    for i, offer in enumerate(offers):
-        try:
-            learned[offer.queue] = admission.admit(offer)
-        except errors.SluiceError:
-            _withdraw(offers[:i])
-            raise
-    return learned
+def _offer_of(caller: Caller | None, job: Job, limits: Limits) -> entrance.Offer:
+    """Return the offer of a job that is queued again. An admin's (no caller) goes by no rate."""
+    if job.model_id not in limits.models:
+        raise errors.NotFound(f"model {job.model_id!r} is not served any more", code="model_not_found")
+    candidate = entrance.Candidate(
+        job_id=job.id,
+        queue=routing.parse(job.queue),
+        model=limits.models[job.model_id],
+        demand=Demand(job.prompt_tokens, job.expected_tokens),
+        request_bytes=job.request_bytes,
+        expected_tokens=job.expected_tokens,
+    )
+    if caller is None:
+        return entrance.Offer(tenant=job.tenant_id, owner=f"tenant={job.tenant_id}", candidates=[candidate])
+    return entrance.Offer(
+        tenant=caller.tenant,
+        owner=estimates.owner(api_key_id=caller.api_key_id, tenant=caller.tenant),
+        key_limits=caller.key_limits,
+        tenant_limits=caller.tenant_limits,
+        candidates=[candidate],
+    )
 
 
 def _write(accepted: Sequence[tuple[NewJob, broker.Entry]]) -> list[Job]:
@@ -179,21 +194,13 @@ def _database_explained() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _withdrawn_on_failure(offers: Sequence[admission.Offer]) -> Iterator[None]:
+def _withdrawn_on_failure(offer: entrance.Offer) -> Iterator[None]:
     """Give the reservations back if what they were made for fails."""
     try:
         yield
     except BaseException:
-        _withdraw(offers)
+        entrance.withdraw(offer, offer.candidates)
         raise
-
-
-def _withdraw(offers: Sequence[admission.Offer]) -> None:
-    try:
-        for offer in offers:
-            broker.get_broker().withdraw(offer.queue, offer.job_ids)
-    except broker.BrokerAway:
-        logger.warning("Reservations not withdrawn, they lapse", extra={"action": "withdraw_failed"})
 
 
 def _tell_cancelled(applied: lifecycle.Applied) -> None:

@@ -20,6 +20,7 @@ from hypothesis import settings as hypothesis_settings
 
 from inference import broker as broker_module
 from inference import outlook, snapshot
+from inference.admission import engines
 from tests import databases
 
 # No stopwatch, since two runs share two cores; and a run that was green is green when it is repeated.
@@ -72,6 +73,7 @@ def django_db_setup(
 def no_limits_of_another_test() -> None:
     """Read the limits, and what jobs took, anew in each test."""
     snapshot.forget()
+    engines.forget()
     outlook.forget()
 
 

@@ -28,7 +28,7 @@ from workers import answers, gate, outcomes, sse
 from workers.bridge import Bridge
 from workers.engine import Engine, EngineCall, EngineDown, EngineFault, EngineGone, EngineRefused
 from workers.meter import Meter
-from workers.observer import Observer
+from workers.observer import Observer, used_tokens
 from workers.outcomes import Cancelled, Completed, Failed, Interrupted, Outcome
 from workers.quarantine import CRASHES_UNTIL_ALONE, Quarantine
 from workers.readiness import Readiness
@@ -271,7 +271,8 @@ class Execution:
         else:
             status = applied.status or JobStatus.CANCELLED
             used = self._around.observer.used(self.claimed, outcome, self._meter)
-            await self._around.bridge.wait(settler.ack(self._token, status=status, used=used))
+            tokens = used_tokens(self.claimed, outcome, self._meter)
+            await self._around.bridge.wait(settler.ack(self._token, status=status, used=used, tokens=tokens))
 
     # The log
 

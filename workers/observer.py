@@ -16,7 +16,7 @@ from inference.estimates import Call, Estimate, Output, Rates, Speed
 from inference.lifecycle import Work
 from inference.limits import Limits, ModelLimits
 from workers.meter import Meter
-from workers.outcomes import Completed, Outcome
+from workers.outcomes import Completed, Failed, Outcome
 
 MOST_CALLS: Final = 256
 """Learned from in one flush: the last ones, if there were more."""
@@ -76,6 +76,21 @@ class Observer:
         after = taught(before, seen, model)
         broker.learn(before, after)
         self._rates = estimates.measured_or_configured(after.speed, model)
+
+
+def used_tokens(claimed: Claimed, outcome: Outcome | None, meter: Meter) -> int | None:
+    """Tokens of prompt and output that a claim used; None where nobody can tell how far its answer was. Pure."""
+    if outcome is None:  # it never began
+        return 0
+    if isinstance(outcome, Completed):
+        prompt = claimed.prompt_tokens if outcome.prompt_tokens is None else outcome.prompt_tokens
+        output = (
+            meter.chunks or claimed.expected_tokens if outcome.output_tokens is None else outcome.output_tokens
+        )
+        return prompt + output
+    if meter.chunks or isinstance(outcome, Failed):
+        return claimed.prompt_tokens + meter.chunks
+    return None
 
 
 def taught(before: Lessons, seen: Sequence[_Seen], model: ModelLimits) -> Lessons:

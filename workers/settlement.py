@@ -40,6 +40,7 @@ class _Asked(NamedTuple):
     status: str | None = None
     """Of an ack: those that wait go together, in one call."""
     used: float | None = None
+    tokens: int | None = None
     """Likewise."""
 
 
@@ -55,9 +56,11 @@ class Settler:
         self._start = threading.Lock()
         self._thread: threading.Thread | None = None
 
-    def ack(self, token: Token, *, status: str, used: float | None = None) -> Answer[bool]:
+    def ack(
+        self, token: Token, *, status: str, used: float | None = None, tokens: int | None = None
+    ) -> Answer[bool]:
         """Forget a finished job. The answer is False if the claim was not ours any more. Thread-safe."""
-        return self._put(_Asked(token, None, Answer(), status, used))
+        return self._put(_Asked(token, None, Answer(), status, used, tokens))
 
     def release(self, token: Token, *, event: bool = True, backoff: Backoff | None = None) -> Answer[bool]:
         """Put a job back into its queue. The answer is False if the claim was not ours any more. Thread-safe."""
@@ -106,7 +109,11 @@ class Settler:
         return batch
 
     def _settle(self, batch: list[_Asked]) -> list[bool]:
-        acks = [(each.token, each.status, each.used) for each in batch if each.token and each.status is not None]
+        acks = [
+            broker.Ending(each.token, each.status, each.used, each.tokens)
+            for each in batch
+            if each.token and each.status is not None
+        ]
         return [batch[0].verb()] if batch[0].verb else self._connect().ack_many(acks)
 
     def _insist(self, batch: list[_Asked]) -> list[bool]:

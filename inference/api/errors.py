@@ -44,12 +44,15 @@ def envelope(error: errors.SluiceError) -> dict[str, Any]:
     """Return the body of an error."""
     default = "server_error" if error.status >= 500 else "invalid_request_error"
     kind = TYPES.get(error.status, default)
-    return {"error": {"message": error.message, "type": kind, "param": error.param, "code": error.code}}
+    said = {"message": error.message, "type": kind, "param": error.param, "code": error.code}
+    return {"error": said | dict(error.details)}
 
 
 def headers(error: errors.SluiceError) -> dict[str, str]:
     """Return what a client should know before it reads the body."""
-    found = dict(NEVER_RETRY) if isinstance(error, errors.JobFailed) or error.status == 409 else {}
+    is_final = isinstance(error, errors.JobFailed) or error.status == 409
+    is_hopeless = error.status == 429 and error.retry_after_seconds is None
+    found = {**error.headers, **(NEVER_RETRY if is_final or is_hopeless else {})}
     if error.retry_after_seconds is not None:
         # Whole seconds, rounded up: earlier would be refused again.
         found["Retry-After"] = str(max(1, math.ceil(error.retry_after_seconds)))

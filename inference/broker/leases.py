@@ -8,7 +8,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from inference.broker import base, claims, keys, queues, scripts
-from inference.broker.types import Claimed, Claims, DueLease, Renewal, Token
+from inference.broker.types import Claimed, Claims, DueLease, Ending, Renewal, Token
 from inference.retries import Backoff
 from inference.states import TERMINAL
 
@@ -73,23 +73,24 @@ class LeaseVerbs(base.Verbs):
         ]
         return bool(self._call("restore", *fields))
 
-    def ack(self, token: Token, *, status: str, used: float | None = None) -> bool:
+    def ack(self, token: Token, *, status: str, used: float | None = None, tokens: int | None = None) -> bool:
         """Forget a finished job, and tell those who watch it `status`. False: not ours any more, nothing done.
 
         For a cancelled job it only drops the lease (and is True): `cancel` has told them already. So it does for
-        one that runs under another claim: its watchers have its end still before them. `used` is what it took, as
-        an estimate in service seconds: passes are corrected by the difference. None: the estimate was right.
+        one that runs under another claim: its watchers have its end still before them. Passes are corrected by
+        what it used beside its estimate, rates by the `tokens` that it used beside those reserved (see `Ending`).
         """
-        return self.ack_many([(token, status, used)])[0]
+        return self.ack_many([Ending(token, status, used, tokens)])[0]
 
-    def ack_many(self, endings: Sequence[tuple[Token, str, float | None]]) -> list[bool]:
+    def ack_many(self, endings: Sequence[Ending]) -> list[bool]:
         """Do as `ack` does for each, in one call."""
         parts: list[scripts.Argument] = []
-        for token, status, used in endings:
+        for token, status, used, tokens in endings:
             parts += (
                 *_raw([token]),
                 status if status in TERMINAL else "",
                 "" if used is None else repr(float(used)),
+                "" if tokens is None else tokens,
             )
         return [bool(was_ours) for was_ours in self._call("ack", *parts)] if parts else []
 

@@ -7,8 +7,9 @@ from typing import Final, Literal
 from uuid import UUID
 
 from inference import routing
-from inference.broker import base, keys, rates, scripts
-from inference.broker.types import Admission, Entry, QueueStats
+from inference.admission.terms import Answer, Asked
+from inference.broker import admissions, base, scripts
+from inference.broker.types import Entry, QueueStats
 
 RESERVATION_SECONDS: Final = 60
 """A reservation that is not published by then is dropped."""
@@ -20,20 +21,18 @@ JOBS_PER_SCRIPT: Final = 100
 class QueueVerbs(base.Verbs):
     """What submission, the reconciler and pages ask of the queues."""
 
-    def admit(self, queue: str, job_ids: Sequence[UUID], *, cap: int, owner: str = "") -> Admission:
-        """Reserve room for all of `job_ids` or none: waiting + reserved never exceeds `cap`, however many call.
+    def admit(self, asked: Asked) -> Answer:
+        """Check all limits and reserve room for all jobs, or none: no limit is passed by one, however many call.
 
-        In the same round trip comes what is known to estimate them by, `owner` being that of `estimates.owner`.
+        At most JOBS_PER_SCRIPT jobs. In the same round trip comes what is known to estimate them by.
         """
-        name = routing.parse(queue)
-        learned = (keys.output(owner, name.model, name.length), keys.speed(name.model))
-        reply = self._call("admit", queue, cap, RESERVATION_SECONDS * 1000, *learned, *base.raw(job_ids))
-        accepted, waiting, output, speed = reply
-        return Admission(bool(accepted), waiting, cap, rates.parse_learned(output, speed))
+        reply = self._call("admit", *admissions.arguments(asked, RESERVATION_SECONDS * 1000))
+        return admissions.parse(asked, reply)
 
-    def withdraw(self, queue: str, job_ids: Sequence[UUID]) -> None:
-        """Give the room of `job_ids` back: their rows were not written."""
-        self._call("withdraw", queue, *base.raw(job_ids))
+    def withdraw(self, owner: str, job_ids: Sequence[UUID]) -> None:
+        """Give back what `owner` was admitted with, its rates too: the rows were not written."""
+        if job_ids:
+            self._call("withdraw", owner, *base.raw(job_ids))
 
     def publish(self, entries: Sequence[Entry]) -> list[bool]:
         """Queue the jobs that are neither queued nor leased, and ring. One script per 100; False: was held."""
@@ -52,6 +51,11 @@ class QueueVerbs(base.Verbs):
         """
         where: bytes = self._call("cancel", job_id.bytes, status)
         return {b"queued": "queued", b"leased": "leased"}.get(where, "absent")  # type: ignore[return-value]
+
+    def move(self, job_id: UUID, queue: str, *, cap: int) -> Literal["moved", "leased", "absent", "full"]:
+        """Move a waiting job to another queue of its model; not beyond `cap` waiting there. Says what came."""
+        done: bytes = self._call("move", job_id.bytes, *queue_arguments(queue), cap)
+        return done.decode()  # type: ignore[return-value]
 
     def discard(self, job_ids: Iterable[UUID]) -> set[UUID]:
         """Drop entries, leases and reservations of jobs whose rows are finished; says which there were.
@@ -82,12 +86,17 @@ class QueueVerbs(base.Verbs):
         after, ids = self._call("entries", cursor, count)
         return after.decode(), [UUID(bytes=job_id) for job_id in ids]
 
+    def sweep(self, tenant: str, cursor: str = "0", count: int = 500) -> tuple[str, int]:
+        """Take off a tenant's count what is nowhere, and say how much; go on with the cursor until it is "0"."""
+        after, gone = self._call("sweep", tenant, cursor, count)
+        return after.decode(), gone
+
     def stats(self, queues: Sequence[str]) -> list[QueueStats]:
         """Numbers of each of `queues`, in that order, all of one moment."""
         rows = self._call("stats", *queues) if queues else []
         return [
-            QueueStats(queue, jobs, tokens, int(oldest) if oldest else None, leases)
-            for queue, (jobs, tokens, oldest, leases) in zip(queues, rows, strict=True)
+            QueueStats(queue, jobs, tokens, int(oldest) if oldest else None, leases, size, work / 1000)
+            for queue, (jobs, tokens, oldest, leases, size, work) in zip(queues, rows, strict=True)
         ]
 
     def set_tenant_weight(self, tenant: str, weight: float) -> None:
@@ -122,4 +131,5 @@ def _entry_arguments(entry: Entry, queue: int) -> list[scripts.Argument]:
         entry.mailbox,
         int(entry.streamed),
         repr(float(entry.tenant_weight)),
+        entry.request_bytes,
     ]

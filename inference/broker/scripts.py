@@ -27,17 +27,20 @@ _WAITING: Final = (*_ORDER, "entering", "waiting")
 
 PARTS: Final = {
     "renew": _ENTRY,
-    **dict.fromkeys(("append", "notify"), (*_ENTRY, "audience")),
-    "explain": _ORDER,
+    "admit": (*_ENTRY, "windows", "reserved", "turns"),
+    "withdraw": (*_ENTRY, "windows", "reserved"),
     "spending_begin": (*_BASE, "payers"),
     "spending_end": (*_BASE, "payers"),
     "spending_now": (*_BASE, "payers", "spending"),
     "spending_sweep": (*_BASE, "payers"),
-    "claim": (*_ORDER, "asked", "levelling", "guards"),
-    "ack": (*_ORDER, "leases", "correcting", "audience"),
-    **dict.fromkeys(("publish", "publish_task", "restore", "due", "set_weight"), _WAITING),
-    "discard": (*_WAITING, "leases"),
-    "cancel": (*_WAITING, "audience"),
+    **dict.fromkeys(("append", "notify"), (*_ENTRY, "audience")),
+    "explain": _ORDER,
+    "claim": (*_ORDER, "windows", "asked", "levelling", "guards"),
+    "ack": (*_ORDER, "windows", "leases", "correcting", "audience"),
+    **dict.fromkeys(("move", "publish_task", "restore", "set_weight"), _WAITING),
+    **dict.fromkeys(("publish", "due"), (*_WAITING, "reserved")),
+    "discard": (*_WAITING, "windows", "reserved", "leases"),
+    "cancel": (*_WAITING, "windows", "audience"),
     "release": (*_WAITING, "leases", "correcting", "audience"),
 }
 """What a script stands on beside the base, and no more: each function is made anew at every call."""

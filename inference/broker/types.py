@@ -3,10 +3,8 @@
 import enum
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Final, Self
+from typing import Final, NamedTuple, Self
 from uuid import UUID
-
-from inference.estimates import NOTHING, Learned
 
 CHUNK: Final = "chunk"
 """Output, as the engine's bytes."""
@@ -46,6 +44,7 @@ class Entry:
     """Stream of the process that waits for this job; empty if none does."""
     streamed: bool = False
     tenant_weight: float = 1.0
+    request_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +64,17 @@ class Token:
         """Read a `tag`. Raises ValueError if it is none."""
         job_id, _, claim_id = tag.partition(":")
         return cls(UUID(job_id), UUID(claim_id))
+
+
+class Ending(NamedTuple):
+    """How a claim ended that is over for good."""
+
+    token: Token
+    status: str
+    used: float | None = None
+    """What it took, in service seconds as estimates have them; None: as much as estimated."""
+    tokens: int | None = None
+    """Tokens of prompt and output that it used; None: as many as reserved."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +130,10 @@ class QueueStats:
     """Sum of prompt and expected tokens waiting."""
     oldest_arrival_ms: int | None
     leases: int
+    bytes: int = 0
+    """Of the requests that wait."""
+    work_seconds: float = 0.0
+    """What those that wait are expected to take, each for itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,17 +144,6 @@ class Renewal:
     """Absent, queued, or held by another claim."""
     cancelled: frozenset[Token]
     """Still ours to ack, but not to finish."""
-
-
-@dataclass(frozen=True, slots=True)
-class Admission:
-    """Whether a queue took all ids offered; `waiting` counts queued and reserved ones without them."""
-
-    accepted: bool
-    waiting: int
-    cap: int
-    learned: Learned = NOTHING
-    """What estimates of them go by."""
 
 
 @dataclass(frozen=True, slots=True)

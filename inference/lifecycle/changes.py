@@ -21,6 +21,7 @@ class NewJob:
     endpoint: Endpoint
     request: str = field(repr=False)
     """The body for the engine, as JSON text."""
+    request_bytes: int = 0
     streamed: bool
     prompt_tokens: int
     expected_tokens: int

@@ -14,7 +14,7 @@ from inference.charges import NO_PRICES, PriceList
 from inference.lifecycle import bookings, statements, transitions
 from inference.lifecycle.changes import Account, Applied, Change, Fail, NewJob, Release, Start, Succeed, Work
 from inference.lifecycle.statements import Event, Found
-from inference.models import Job
+from inference.models import Job, JobEvent
 from inference.states import TERMINAL, Endpoint, JobEventKind, JobStatus
 
 DEFAULT_MAX_ATTEMPTS: Final = 3
@@ -36,11 +36,12 @@ class _Now:
 def create(jobs: Sequence[NewJob]) -> list[Job]:
     """Insert the rows, `queued`, with their first events, in one transaction. Publishes nothing."""
     rows = [_new_row(job) for job in jobs]
+    events = [Event(job.id, job.created_at, JobEventKind.QUEUED, None, "", 0, "") for job in jobs]
     with transaction.atomic():
         statements.insert_jobs(rows)
-        statements.insert_events(
-            Event(job.id, job.created_at, JobEventKind.QUEUED, None, "", 0, "") for job in jobs
-        )
+        statements.insert_events(events)
+    for row, event in zip(rows, events, strict=True):
+        row.history = [JobEvent(**event._asdict())]  # who shows the new job need not read it
     return rows
 
 
@@ -78,6 +79,7 @@ def _new_row(job: NewJob) -> Job:
         length_id=job.length,
         endpoint=job.endpoint,
         request=job.request,
+        request_bytes=job.request_bytes,
         streamed=job.streamed,
         prompt_tokens=job.prompt_tokens,
         expected_tokens=job.expected_tokens,

@@ -2,10 +2,13 @@
 
 from collections.abc import Sequence
 from typing import Any, Final
+from uuid import UUID
 
 import uuid_utils.compat
 
+from inference.admission.terms import Answer, Asked, QueueTerms, Wanted
 from inference.broker import Broker, Claimed, ClaimRequest, Credit, Entry, TierTerms
+from inference.limits import QueueCaps
 
 QUEUE: Final = "smollm2-135m-instruct.standard.short"
 PLENTY: Final = Credit(sequences=1000, kv_tokens=10**9)
@@ -22,6 +25,26 @@ def make_entry(**overrides: Any) -> Entry:
         "estimate": 1.5,
     }
     return Entry(**(fields | overrides))
+
+
+def asked(queue: str, job_ids: Sequence[UUID], *, cap: int = 1 << 30, **overrides: Any) -> Asked:
+    """Ask for room for jobs of 100 tokens of prompt and 20 of output, in one queue."""
+    terms = QueueTerms(
+        name=queue,
+        caps=QueueCaps(cap),
+        slots=32,
+        prompt_ms=2.0,
+        output_ms=100.0,
+        expected_tokens=20,
+        line=(queue,),
+    )
+    values: dict[str, Any] = {"tenant": "ann", "owner": "key=sk-ann", "queues": [terms]}
+    values["jobs"] = [Wanted(job_id, queue, 100, 1000, 300) for job_id in job_ids]
+    return Asked(**values | overrides)
+
+
+def admit(broker: Broker, queue: str, job_ids: Sequence[UUID], **overrides: Any) -> Answer:
+    return broker.admit(asked(queue, job_ids, **overrides))
 
 
 def claim(broker: Broker, queues: Sequence[str] = (QUEUE,), **overrides: Any) -> list[Claimed]:

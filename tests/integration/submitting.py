@@ -11,6 +11,7 @@ from inference.broker import Broker
 from inference.models import Job
 from inference.states import Endpoint
 from tests import factories, tokenizers_for_tests
+from tests.integration import broker_jobs
 
 QUEUE = f"{factories.MODEL}.standard.short"
 LONG_QUEUE = f"{factories.MODEL}.standard.long"
@@ -37,5 +38,5 @@ def assert_nothing_left(broker: Broker) -> None:
     """Check that there is neither a row, nor an entry, nor a reservation."""
     assert Job.objects.count() == 0
     assert all(stats.jobs == 0 for stats in broker.stats(snapshot.read().queues()))
-    room = broker.admit(QUEUE, [uuid.uuid4()], cap=1)
+    room = broker_jobs.admit(broker, QUEUE, [uuid.uuid4()], cap=1)
     assert room.accepted, "a reservation is left"

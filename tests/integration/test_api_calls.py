@@ -93,14 +93,14 @@ def test_a_client_that_stops_reading_and_leaves_cancels_its_job(api: Api, hand: 
 def test_a_client_that_leaves_while_its_job_is_submitted_cancels_it(
     api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    submit, has_left = submission.submit, list[bool]()
+    submit, has_left = submission.take, list[bool]()
 
-    def submit_late(**words: Any) -> Job:
+    def submit_late(**words: Any) -> submission.Accepted:
         connection.close()
         has_left.append(True)
         return submit(**words)
 
-    monkeypatch.setattr(submission, "submit", submit_late)
+    monkeypatch.setattr(submission, "take", submit_late)
     connection = api.connect(CHAT, factories.make_chat())
     waiting.until(lambda: bool(has_left))
     job = the_job()

@@ -50,7 +50,7 @@ def test_without_the_database_nothing_is_accepted(api: Api, monkeypatch: pytest.
     def fail(**_: Any) -> Job:
         raise django.db.OperationalError("could not connect to server")
 
-    monkeypatch.setattr(submission, "submit", fail)
+    monkeypatch.setattr(submission, "take", fail)
     response = api.post(CHAT, factories.make_chat())
     expect_unavailable(response)
     assert "could not connect" not in response.text
@@ -62,7 +62,7 @@ def test_a_fault_of_ours_is_a_500_in_the_envelope_without_detail(
     def fail(**_: Any) -> Job:
         raise ZeroDivisionError("a secret")
 
-    monkeypatch.setattr(submission, "submit", fail)
+    monkeypatch.setattr(submission, "take", fail)
     response = api.post(CHAT, factories.make_chat())
     assert (response.status_code, response.json()["error"]["code"]) == (500, "internal_error")
     assert "secret" not in response.text

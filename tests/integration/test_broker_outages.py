@@ -12,7 +12,7 @@ from django.conf import settings
 
 from inference import broker as broker_module
 from inference.broker import Broker, BrokerAway
-from tests.integration.broker_jobs import QUEUE, claim, claim_one, make_entry
+from tests.integration.broker_jobs import QUEUE, admit, claim, claim_one, make_entry
 
 PREFIX = "{outages}:"
 
@@ -25,7 +25,7 @@ def wipe(broker: Broker) -> None:
 def test_every_verb_works_after_the_server_forgot_the_scripts(broker: Broker) -> None:
     entry = make_entry()
     broker.client.script_flush()
-    assert broker.admit(QUEUE, [entry.job_id], cap=1).accepted
+    assert admit(broker, QUEUE, [entry.job_id], cap=1).accepted
     broker.client.script_flush()
     assert broker.publish([entry]) == [True]
     broker.client.script_flush()

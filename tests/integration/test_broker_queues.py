@@ -7,7 +7,7 @@ import pytest
 import uuid_utils.compat
 
 from inference.broker import Broker, Credit, QueueStats
-from tests.integration.broker_jobs import QUEUE, claim, claim_one, keys, make_entry
+from tests.integration.broker_jobs import QUEUE, admit, claim, claim_one, keys, make_entry
 
 LONG = QUEUE.replace("short", "long")
 
@@ -18,15 +18,15 @@ def new_ids(number: int) -> list[UUID]:
 
 def test_two_hundred_concurrent_callers_never_overshoot_the_cap(broker: Broker) -> None:
     with ThreadPoolExecutor(32) as pool:
-        answers = list(pool.map(lambda _: broker.admit(QUEUE, new_ids(3), cap=100), range(200)))
+        answers = list(pool.map(lambda _: admit(broker, QUEUE, new_ids(3), cap=100), range(200)))
     assert sum(answer.accepted for answer in answers) == 33
-    assert max(answer.waiting for answer in answers if answer.accepted) == 96
+    assert {answer.refusal.value for answer in answers if answer.refusal} == {99}
 
 
 def test_callers_who_admit_and_publish_at_once_never_overshoot_either(broker: Broker) -> None:
     def submit(_: int) -> bool:
         entry = make_entry()
-        accepted = broker.admit(QUEUE, [entry.job_id], cap=50).accepted
+        accepted = admit(broker, QUEUE, [entry.job_id], cap=50).accepted
         return accepted and broker.publish([entry]) == [True]
 
     with ThreadPoolExecutor(32) as pool:
@@ -35,30 +35,30 @@ def test_callers_who_admit_and_publish_at_once_never_overshoot_either(broker: Br
 
 
 def test_a_refused_bulk_reserves_nothing(broker: Broker) -> None:
-    assert not broker.admit(QUEUE, new_ids(4), cap=3).accepted
-    assert broker.admit(QUEUE, new_ids(3), cap=3).accepted
+    assert not admit(broker, QUEUE, new_ids(4), cap=3).accepted
+    assert admit(broker, QUEUE, new_ids(3), cap=3).accepted
 
 
 def test_room_is_given_back_when_rows_were_not_written(broker: Broker) -> None:
     ids = new_ids(3)
-    broker.admit(QUEUE, ids, cap=3)
-    broker.withdraw(QUEUE, ids)
-    assert broker.admit(QUEUE, new_ids(3), cap=3).waiting == 0
+    admit(broker, QUEUE, ids, cap=3)
+    broker.withdraw("key=sk-ann", ids)
+    assert admit(broker, QUEUE, new_ids(3), cap=3).accepted
 
 
 def test_a_job_published_after_its_reservation_ran_out_still_works(broker: Broker) -> None:
     entry = make_entry()
-    broker.admit(QUEUE, [entry.job_id], cap=1)
+    admit(broker, QUEUE, [entry.job_id], cap=1)
     broker.client.delete(f"{broker.prefix}r:{QUEUE}")
     assert broker.publish([entry]) == [True]
-    assert not broker.admit(QUEUE, new_ids(1), cap=1).accepted
+    assert not admit(broker, QUEUE, new_ids(1), cap=1).accepted
 
 
 def test_a_reservation_that_ran_out_takes_no_room(broker: Broker) -> None:
     (reserved,) = new_ids(1)
-    broker.admit(QUEUE, [reserved], cap=1)
+    admit(broker, QUEUE, [reserved], cap=1)
     broker.client.zadd(f"{broker.prefix}r:{QUEUE}", {reserved.bytes: 1})
-    assert broker.admit(QUEUE, new_ids(1), cap=1).accepted
+    assert admit(broker, QUEUE, new_ids(1), cap=1).accepted
 
 
 def test_publishing_twice_queues_once(broker: Broker) -> None:
@@ -80,8 +80,8 @@ def test_stats_say_jobs_tokens_age_and_leases(broker: Broker) -> None:
     broker.publish([make_entry(queue=LONG, prompt_tokens=3000, arrival_ms=5)])
     claim(broker, limit=1)
     assert broker.stats([LONG, QUEUE, "m.x.y"]) == [
-        QueueStats(LONG, jobs=1, tokens=3020, oldest_arrival_ms=5, leases=0),
-        QueueStats(QUEUE, jobs=2, tokens=240, oldest_arrival_ms=1_700_000_000_001, leases=1),
+        QueueStats(LONG, jobs=1, tokens=3020, oldest_arrival_ms=5, leases=0, work_seconds=1.5),
+        QueueStats(QUEUE, jobs=2, tokens=240, oldest_arrival_ms=1_700_000_000_001, leases=1, work_seconds=3.0),
         QueueStats("m.x.y", jobs=0, tokens=0, oldest_arrival_ms=None, leases=0),
     ]
 
@@ -158,12 +158,23 @@ def test_a_weight_published_with_a_job_is_kept(broker: Broker) -> None:
 def test_when_all_is_finished_only_bounded_tables_are_left(broker: Broker) -> None:
     queues = [f"m.{tier}.{length}" for tier in ("realtime", "bulk") for length in ("short", "long")]
     entries = [make_entry(queue=queues[n % 4], tenant=f"t{n % 3}", tenant_weight=1.0 + n % 3) for n in range(40)]
-    broker.admit(queues[0], [e.job_id for e in entries], cap=100)
-    broker.withdraw(queues[0], [e.job_id for e in entries])
+    admit(broker, queues[0], [e.job_id for e in entries], cap=100)
+    broker.withdraw("key=sk-ann", [e.job_id for e in entries])
     broker.publish(entries)
     broker.publish_task("control", uuid_utils.compat.uuid7(), b"{}")
     broker.cancel(entries[0].job_id)
     while claimed := claim(broker, ["control", *queues]):
         for each in claimed:
             assert broker.ack(each.token, status="succeeded")
-    assert keys(broker) <= {"queues", "plain", "weights", "tiers", "pass", "sets", "floor", "came"}
+    assert keys(broker) <= {
+        "queues",
+        "plain",
+        "weights",
+        "tiers",
+        "pass",
+        "sets",
+        "floor",
+        "came",
+        "drained",
+        "admitting",
+    }

@@ -7,6 +7,7 @@ import uuid_utils.compat
 
 from inference.broker import Broker, LengthOf, Lessons
 from inference.estimates import NOTHING, Learned, Output, Speed
+from tests.integration import broker_jobs
 from tests.integration.broker_jobs import QUEUE
 
 MODEL, LENGTH = QUEUE.split(".")[0], QUEUE.split(".")[2]
@@ -21,7 +22,8 @@ def teach(broker: Broker, output: Output, speed: Speed = SPEED) -> Lessons:
 
 
 def admit(broker: Broker, *, owner: str = KEY.owner, queue: str = QUEUE, cap: int = 10) -> Learned:
-    return broker.admit(queue, [uuid_utils.compat.uuid7()], cap=cap, owner=owner).learned
+    job_ids = [uuid_utils.compat.uuid7()]
+    return broker_jobs.admit(broker, queue, job_ids, cap=cap, owner=owner).learned[queue]
 
 
 def test_nothing_is_known_of_what_never_ran(broker: Broker) -> None:

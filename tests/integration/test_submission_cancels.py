@@ -12,6 +12,7 @@ from inference.models import Job, JobEvent
 from inference.states import JobStatus
 from tests import factories
 from tests.integration import submitting
+from tests.integration.broker_jobs import admit
 from tests.integration.submitting import QUEUE, submit, waiting
 
 model_files = submitting.model_files
@@ -37,7 +38,7 @@ def test_a_retry_that_cannot_be_written_leaves_no_reservation(
     with pytest.raises(OperationalError):
         submission.retry(caller=None, job_id=job.id)
 
-    assert sluice.admit(QUEUE, [uuid.uuid4()], cap=1).accepted, "a reservation is left"
+    assert admit(sluice, QUEUE, [uuid.uuid4()], cap=1).accepted, "a reservation is left"
 
 
 def test_a_cancelled_waiting_job_leaves_its_queue(sluice: Broker, aborted: list[object]) -> None:

@@ -20,6 +20,10 @@ class QueueSerializer(serializers.Serializer[Any]):
     backlog_seconds = serializers.FloatField(help_text="Age of the oldest of them; 0 for a paused queue.")
     leases = serializers.IntegerField(help_text="Jobs held by workers.")
     cap = serializers.IntegerField(help_text="Most jobs that may wait.")
+    capacity = serializers.IntegerField(
+        allow_null=True,
+        help_text="Jobs that its live workers start within the tier's max wait; null where that has no bound.",
+    )
     is_paused = serializers.BooleanField(help_text="Nothing is claimed.")
     is_draining = serializers.BooleanField(help_text="No more jobs are taken.")
     waiting_reason = serializers.CharField(help_text="What holds its first job now; empty if none waits.")

@@ -13,7 +13,7 @@ from inference import errors, executor, fields, results, snapshot, submission
 from inference.broker.types import CHUNK, END, GAP, INTERRUPTED, Event
 from inference.models import Job
 from inference.states import TERMINAL, Endpoint
-from inference.submission import Caller
+from inference.submission import Caller, Submission
 
 logger = logging.getLogger(__name__)
 
@@ -31,6 +31,7 @@ class Accepted:
     service_tier: str
     """The tier as OpenAI's `service_tier` spells it."""
     streamed: bool
+    rate_headers: Mapping[str, str]
 
 
 class Call:
@@ -134,12 +135,12 @@ def _submit(
     mailbox: str,
     synchronous: bool,
 ) -> Accepted:
-    job = submission.submit(
-        caller=caller, endpoint=endpoint, body=body, job_id=job_id, mailbox=mailbox, synchronous=synchronous
-    )
+    item = Submission(endpoint=endpoint, body=body, job_id=job_id, mailbox=mailbox, synchronous=synchronous)
+    taken = submission.take(caller=caller, items=[item])
+    job = taken.jobs[0]
     tier = snapshot.limits().tiers.get(job.tier_id)
     service_tier = tier.service_tiers[0] if tier and tier.service_tiers else job.tier_id
-    return Accepted(tier=job.tier_id, service_tier=service_tier, streamed=job.streamed)
+    return Accepted(tier=job.tier_id, service_tier=service_tier, streamed=job.streamed, rate_headers=taken.headers)
 
 
 def _read(job_id: uuid.UUID) -> Job:

@@ -56,7 +56,8 @@ async def _generate(request: ApiRequest, endpoint: Endpoint) -> HttpResponseBase
     request.closing.push_async_callback(call.abandon)
     accepted = await call.submit(endpoint, body, mailbox=mailbox.name, body_bytes=request.body_bytes)
     del body  # it is on record, and the client may wait for long
-    request.answer_headers |= {JOB_ID_HEADER: str(call.inbox.job_id), TIER_HEADER: accepted.tier}
+    own = {JOB_ID_HEADER: str(call.inbox.job_id), TIER_HEADER: accepted.tier}
+    request.answer_headers |= {**own, **accepted.rate_headers}
     return await _streamed(call) if accepted.streamed else _answer(await call.finish(), accepted.service_tier)
 
 
@@ -77,19 +78,23 @@ async def _detached(
     request: ApiRequest, caller: Caller, endpoint: Endpoint, body: Mapping[str, Any]
 ) -> HttpResponse:
     """`Prefer: respond-async`: the job outlives the connection, and is answered with itself."""
-    shown = await executor.run_for(request.body_bytes, _submit_detached, request, caller, endpoint, body)
+    shown, rate_headers = await executor.run_for(
+        request.body_bytes, _submit_detached, request, caller, endpoint, body
+    )
     request.answer_headers |= {
         JOB_ID_HEADER: str(shown["id"]),
         TIER_HEADER: shown["tier"],
         "Preference-Applied": "respond-async",
+        **rate_headers,
     }
     return _json(shown, status=202)
 
 
 def _submit_detached(
     request: ApiRequest, caller: Caller, endpoint: Endpoint, body: Mapping[str, Any]
-) -> dict[str, Any]:
-    return serializers.job(submission.submit(caller=caller, endpoint=endpoint, body=body), request)
+) -> tuple[dict[str, Any], Mapping[str, str]]:
+    taken = submission.take(caller=caller, items=[submission.Submission(endpoint=endpoint, body=body)])
+    return serializers.job(taken.jobs[0], request), taken.headers
 
 
 def _answer(job: Job, service_tier: str) -> HttpResponse:

@@ -1,13 +1,164 @@
--- queue, cap, milliseconds, keys of what was learned of outputs and speed (less the prefix), ids...
--- ->  {accepted, waiting without them, what was learned of outputs, of speed}
-local queue, cap, now, FIRST = ARGV[2], tonumber(ARGV[3]), now_ms(), 7
-local reserved = P .. 'r:' .. queue
-local learned = call('MGET', P .. ARGV[5], P .. ARGV[6])
-call('ZREMRANGEBYSCORE', reserved, '-inf', now)
-local waiting = call('ZCARD', P .. 'a:' .. queue) + call('ZCARD', reserved)
-local fits = waiting + #ARGV - FIRST + 1 <= cap
-if fits then
-  for i = FIRST, #ARGV do call('ZADD', reserved, now + tonumber(ARGV[4]), ARGV[i]) end
-  call('PEXPIRE', reserved, ARGV[4])
+-- numbers (queues, jobs, ms that a reservation holds; limits, below 0 where there is none: of the key requests a second,
+-- requests and tokens a minute; of the tenant requests and tokens a minute, jobs waiting, jobs unfinished), tenant, owner,
+-- {queue, numbers (caps in jobs, tokens, bytes and longest wait ms, each below 0 where there is none; slots, ms a prompt
+-- token, ms an output token, expected output where nothing is known, bytes that may wait in all queues or below 0, how
+-- many of the queues that follow come first in line, how many follow), keys of what was learned of outputs and speed
+-- less the prefix, all queues of the model...}...,  {id, numbers (which queue, prompt tokens, most output, bytes)}...
+-- ->  {what refuses or '', its name, limit, value, more asked for, ms until it may fit or '',
+--      {requests and tokens of the key in a minute, ms until that has cleared, the same of the tenant} or '' each,
+--      {what was learned of outputs, of speed} for each queue}. As inference/admission/decisions.py.
+local now = now_ms()
+local queue_count, job_count, hold_ms, key_second, key_requests, key_tokens, tenant_requests, tenant_tokens, most_waiting,
+  most_unfinished = struct.unpack('<dddddddddd', ARGV[2])
+local tenant, owner, queues, jobs, all_tokens = ARGV[3], ARGV[4], {}, {}, 0
+local at = 5
+
+for i = 1, queue_count do
+  local queue = { name = ARGV[at], jobs = 0, tokens = 0, bytes = 0, work = 0, all = {} }
+  queue.cap_jobs, queue.cap_tokens, queue.cap_bytes, queue.max_wait, queue.slots, queue.prompt_ms, queue.output_ms,
+    queue.expected, queue.cap_all, queue.line, queue.count = struct.unpack('<ddddddddddd', ARGV[at + 1])
+  queue.output, queue.speed = ARGV[at + 2], ARGV[at + 3]
+  for j = 1, queue.count do queue.all[j] = ARGV[at + 3 + j] end
+  queue.learned = call('MGET', P .. queue.output, P .. queue.speed)
+  local seen = queue.learned[1] and tonumber(string.match(queue.learned[1], '^(%S+)'))
+  if seen then queue.expected = math.ceil(seen) end
+  queues[i], at = queue, at + 4 + queue.count
 end
-return { fits and 1 or 0, waiting, learned[1] or '', learned[2] or '' }
+
+for i = 1, job_count do
+  local which, prompt, most, bytes = struct.unpack('<dddd', ARGV[at + 1])
+  local queue = queues[which]
+  local expected = math.max(1, math.min(queue.expected, most))
+  local job = { id = ARGV[at], queue = queue, tokens = prompt + expected, bytes = bytes,
+    work = math.floor(prompt * queue.prompt_ms + expected * queue.output_ms + 0.5) }
+  queue.jobs, queue.tokens = queue.jobs + 1, queue.tokens + job.tokens
+  queue.bytes, queue.work = queue.bytes + bytes, queue.work + job.work
+  jobs[i], all_tokens, at = job, all_tokens + job.tokens, at + 2
+end
+
+local rate, burst = key_windows(owner)
+local of_second = key_second >= 0 and read_window(burst, SECOND, now)
+local of_key = (key_requests >= 0 or key_tokens >= 0) and read_window(rate, MINUTE, now)
+local of_tenant = (tenant_requests >= 0 or tenant_tokens >= 0) and read_window(tenant_window(tenant), MINUTE, now)
+
+local function refusal(what, name, limit, value, asked, after) return { what, name, limit, value, asked, after } end
+
+local function rate_refusal(what, name, window, field, limit, asked)
+  if not window or limit < 0 or window[field] + asked <= limit then return nil end
+  return refusal(what, name, limit, window[field], asked, fits_after(window, field, asked, limit, now))
+end
+
+local function check_rates()
+  return rate_refusal('requests_per_second', owner, of_second, 'requests', key_second, job_count)
+    or rate_refusal('requests_per_minute', owner, of_key, 'requests', key_requests, job_count)
+    or rate_refusal('tokens_per_minute', owner, of_key, 'tokens', key_tokens, all_tokens)
+    or rate_refusal('requests_per_minute', 'tenant=' .. tenant, of_tenant, 'requests', tenant_requests, job_count)
+    or rate_refusal('tokens_per_minute', 'tenant=' .. tenant, of_tenant, 'tokens', tenant_tokens, all_tokens)
+end
+
+local function check_tenant()
+  if most_waiting < 0 and most_unfinished < 0 then return nil end
+  local waiting, unfinished = tenants_jobs(tenant, now)
+  if most_waiting >= 0 and waiting + job_count > most_waiting then
+    return refusal('tenant_queued_jobs', tenant, most_waiting, waiting, job_count)
+  end
+  if most_unfinished >= 0 and unfinished + job_count > most_unfinished then
+    return refusal('tenant_unfinished_jobs', tenant, most_unfinished, unfinished, job_count)
+  end
+end
+
+local function sum_of(hash, names, most)
+  local sum, values = 0, call('HMGET', P .. hash, unpack(names, 1, most))
+  for i = 1, most do sum = sum + tonumber(values[i] or 0) end
+  return sum
+end
+
+local function cards(kind, names, most)
+  local sum = 0
+  for i = 1, most do sum = sum + call('ZCARD', P .. kind .. names[i]) end
+  return sum
+end
+
+-- Ms that the last of these jobs would wait, behind all of its own and of weightier tiers. `kept` are not there yet.
+local function wait_of(queue, kept)
+  local before = cards('a:', queue.all, queue.line) + cards('r:', queue.all, queue.line) + kept
+  local free = math.max(0, queue.slots - cards('l:', queue.all, queue.count))
+  local to_end = before + queue.jobs - free
+  if to_end <= 0 then return 0 end
+  local known = math.max(1, before + queue.jobs - kept)
+  return math.ceil(to_end * (sum_of('work', queue.all, queue.line) + queue.work) / known / queue.slots)
+end
+
+local function check_amount(what, queue, hash, names, most, limit, asked)
+  if limit < 0 then return nil end
+  local value = sum_of(hash, names, most)
+  if value + asked > limit then return refusal(what, queue.name, limit, value, asked) end
+end
+
+-- What a queue refuses for. Room whose turn has come for others counts as taken.
+local function check_room(queue)
+  queue.turn = turn_of(queue.name, owner, now)
+  local kept, own = turns_before(queue.name, owner, queue.turn, now), { queue.name }
+  local waiting = call('ZCARD', P .. 'a:' .. queue.name) + call('ZCARD', P .. 'r:' .. queue.name)
+  if queue.cap_jobs >= 0 and waiting + kept + queue.jobs > queue.cap_jobs then
+    return refusal('queue_jobs', queue.name, queue.cap_jobs, waiting, queue.jobs)
+  end
+  local refused = check_amount('queue_tokens', queue, 'tokens', own, 1, queue.cap_tokens, queue.tokens)
+    or check_amount('queue_bytes', queue, 'bytes', own, 1, queue.cap_bytes, queue.bytes)
+    or check_amount('model_bytes', queue, 'bytes', queue.all, queue.count, queue.cap_all, queue.bytes)
+  if refused or queue.max_wait < 0 then return refused end
+  local wait = wait_of(queue, kept)
+  if wait > queue.max_wait then return refusal('wait', queue.name, queue.max_wait, wait, queue.jobs) end
+end
+
+local function check_queue(queue)
+  lapse(queue.name, now)
+  local refused = check_room(queue)
+  if not refused then return nil end
+  if refused[5] > refused[3] and refused[1] ~= 'wait' then return refused end    -- it never fits
+  local expected = queue.slots / math.max(1, queue.work / queue.jobs)
+  refused[6] = give_turn(queue.name, owner, queue.jobs, drain_of(queue.name, expected, now), now)
+  return refused
+end
+
+local function check_queues()
+  for _, queue in ipairs(queues) do
+    local refused = check_queue(queue)
+    if refused then return refused end
+  end
+end
+
+local function reserve(job)
+  local of = { tokens = job.tokens, bytes = job.bytes, work = job.work, at = now, queue = job.queue.name, tenant = tenant,
+    metered = (key_tokens >= 0 or tenant_tokens >= 0) and 1 or 0, owner = key_tokens >= 0 and owner or '' }
+  if not call('SET', P .. 'v:' .. job.id, pack_reserved(of), 'NX') then return end
+  call('ZADD', P .. 'r:' .. of.queue, int(now + hold_ms), job.id)
+  call('ZADD', P .. 'jobs:' .. tenant, 'NX', int(now + hold_ms), job.id)
+  count(of.queue, of.tokens, of.bytes, of.work)
+end
+
+local function take()
+  for _, job in ipairs(jobs) do reserve(job) end
+  for _, queue in ipairs(queues) do
+    call('SADD', P .. 'admitting', queue.name)
+    if queue.turn then use_turn(queue.name, owner, queue.turn) end
+  end
+  for _, window in pairs({ of_second, of_key, of_tenant }) do
+    if window then
+      add_to_window(window, job_count, all_tokens)
+      write_window(window)
+    end
+  end
+end
+
+local refused = check_rates() or check_tenant() or check_queues()
+if not refused then take() end
+
+local function told(window)
+  return window and { int(window.requests), int(window.tokens), int(clears_after(window, now)) } or ''
+end
+
+local said, learned = refused or {}, {}
+for i, queue in ipairs(queues) do learned[i] = { queue.learned[1] or '', queue.learned[2] or '' } end
+return { said[1] or '', said[2] or '', said[3] and int(said[3]) or '', said[4] and int(said[4]) or '',
+  said[5] and int(said[5]) or '', said[6] and int(said[6]) or '', told(of_key), told(of_tenant), learned }

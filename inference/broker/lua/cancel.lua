@@ -3,6 +3,11 @@ local id, status = ARGV[2], ARGV[3]
 local entry = read(id)
 if not entry then return 'absent' end
 local where = entry.claim and 'leased' or 'queued'
-if entry.claim then call('HSET', P .. 'e:' .. id, 'z', '1') else forget_waiting(id, entry) end
+if entry.claim then
+  call('HSET', P .. 'e:' .. id, 'z', '1')
+else
+  forget_waiting(id, entry)
+  settle_tokens(entry, '0')
+end
 if not entry.cancelled then announce(id, entry, status, entry.claim, '', true) end
 return where

@@ -6,15 +6,26 @@ local POLLS_MS = '2000'    -- two polls of an idle worker
 local out, is_parked = { now, '' }, false
 local moved = {}    -- by queue: what is taken of it, not yet moved from waiting to leased
 
-local function note_moved(queue, id, tokens)
-  local move = moved[queue]
+local function note_moved(id, entry)
+  local move = moved[entry.queue]
   if not move then
-    move = { ids = {}, ends = {}, tokens = 0 }
-    moved[queue] = move
+    move = { ids = {}, ends = {}, tenants = {}, tokens = 0, bytes = 0, work = 0 }
+    moved[entry.queue] = move
   end
   local n = #move.ids
   move.ids[n + 1], move.ends[2 * n + 1], move.ends[2 * n + 2] = id, until_ms, id
-  move.tokens = move.tokens + tokens
+  if entry.tenant == '' then return end
+  move.tokens, move.bytes = move.tokens + tokens_of(entry), move.bytes + entry.bytes
+  move.work = move.work + work_of(entry)
+  local own = move.tenants[entry.tenant] or {}
+  own[#own + 1], own[#own + 2], move.tenants[entry.tenant] = LEASED, id, own
+end
+
+-- How fast the queue moves, for those whom it refuses.
+local function note_drained(queue, jobs)
+  local window = read_window('drained:' .. queue, HALF_MINUTE, now)
+  add_to_window(window, jobs, 0)
+  write_window(window)
 end
 
 -- All that is taken of a queue at once: a command costs more than one member of it.
@@ -22,7 +33,11 @@ local function move_taken()
   for queue, move in pairs(moved) do
     call('ZREM', P .. 'a:' .. queue, unpack(move.ids))
     call('ZADD', P .. 'l:' .. queue, unpack(move.ends))
-    if move.tokens > 0 then count_tokens(queue, -move.tokens) end
+    for tenant, own in pairs(move.tenants) do call('ZADD', P .. 'jobs:' .. tenant, unpack(own)) end
+    if next(move.tenants) then
+      count(queue, -move.tokens, -move.bytes, -move.work)
+      note_drained(queue, #move.ids)
+    end
   end
   moved = {}
 end
@@ -32,7 +47,7 @@ local function take(id, entry, body, ...)
   local claim = string.sub(claim_ids, taken * 16 + 1, taken * 16 + 16)
   taken = taken + 1
   call('HSET', P .. 'e:' .. id, 'c', claim, 'w', worker, ...)
-  note_moved(entry.queue, id, tokens_of(entry))
+  note_moved(id, entry)
   if entry.unfit then call('HDEL', P .. 'e:' .. id, 'u') end
   out[taken + 2] = { id, claim, entry.queue, entry.tenant, entry.prompt, entry.expected, entry.estimate, entry.arrival,
     entry.mailbox, entry.streamed, body, 0, is_parked and 1 or 0 }

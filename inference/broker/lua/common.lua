@@ -3,12 +3,20 @@
 --   queues          hash  job queue -> model, tier, length (one a line)    plain  set  other queues
 --   e:ID            hash  an entry: q queue, t tenant, p prompt tokens, x expected tokens, e estimate, a arrival,
 --                         m mailbox, s streamed, b body; if leased c claim, w worker, o has sent output,
---                         n calls that said something, where counted, z cancelled; f returns after a failure,
+--                         n calls that said something, where counted, z cancelled; y bytes of the request;
+--                         where a limit counts its tokens: l when it was admitted, i its key's owner if the key has one; f returns after a failure,
 --                         d is kept from its order (see d:QUEUE); u since when it fits no asking worker, ms;
 --                         if leased g the weights that its claim charged by: tenant's, tier's or 0, packed;
 --                         k whether a cap counts it
 --   a:QUEUE         zset  waiting id -> arrival ms               l:QUEUE  zset  leased id -> end of the lease ms
---   r:QUEUE         zset  reserved id -> end of the reservation  tokens   hash  queue -> prompt + expected waiting
+--   admitting       set  queues that had reservations
+--   r:QUEUE         zset  reserved id -> end of the reservation  v:ID  string  what is reserved, packed (reserved.lua)
+--   tokens, bytes, work  hash  queue -> what waits or is reserved: prompt + expected, bytes of requests, ms of estimates
+--   jobs:TENANT     zset  unfinished id -> end of the reservation ms, or waiting, or leased (entry.lua)
+--   rate:OWNER, rate:tenant=TENANT  string  requests and tokens of the last minute; burst:OWNER  of the last second;
+--   drained:QUEUE   string  jobs claimed lately: buckets, packed (windows.lua); each expires with what it counts
+--   turns:QUEUE     zset  OWNER:TURN -> when it may come back, ms; turns:QUEUE:OWNER  zset  TURN -> the same
+--   next:QUEUE      string  the last of these, ms                turn  string  how many there were
 --   d:QUEUE         zset  waiting id that may not be claimed yet -> from when on, ms; in a: too, and in no order
 --   o:GROUP:LENGTH:TENANT  zset  waiting id -> arrival + sjf_weight * estimate       GROUP is MODEL:TIER
 --   busy:GROUP      hash  tenant -> its waiting jobs             weights  hash  tenant -> weight, where not 1

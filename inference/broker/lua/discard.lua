@@ -1,11 +1,13 @@
 -- ids...  ->  1 for each that was held
 local were = {}
 for i = 2, #ARGV do
+  end_reservation(ARGV[i])
   local entry = read(ARGV[i])
   if entry and entry.claim then
     forget_leased(ARGV[i], entry)
   elseif entry then
     forget_waiting(ARGV[i], entry)
+    settle_tokens(entry, '0')
   end
   were[#were + 1] = entry and 1 or 0
 end

@@ -41,6 +41,7 @@ local function line_up_delayed(queue)
 end
 
 for _, queue in ipairs(call('HKEYS', P .. 'queues')) do line_up_delayed(queue) end
+for _, queue in ipairs(call('SMEMBERS', P .. 'admitting')) do lapse(queue, now) end
 if now - watched_since() <= lease_ms then return found end
 local uptime = tonumber(string.match(call('INFO', 'server'), 'uptime_in_seconds:(-?%d+)'))
 -- Whole seconds: one more than the lease is surely past it. Below 0 the clock was set back since the start.

@@ -4,12 +4,14 @@ local function entry_of(v)
   if not v[1] then return nil end
   return { queue = v[1], tenant = v[2] or '', prompt = v[3] or '0', expected = v[4] or '0', estimate = v[5] or '0',
     arrival = v[6], mailbox = v[7] or '', streamed = v[8] or '0', unfit = v[9],
-    claim = v[10], cancelled = v[11], delayed = v[12], capped = v[13] }
+    bytes = v[10] or '0', claim = v[11], cancelled = v[12], delayed = v[13], capped = v[14], owner = v[15],
+    admitted = v[16] }
 end
 
 -- An entry's fields by name; nil if there is no such entry.
 local function read(id)
-  return entry_of(call('HMGET', P .. 'e:' .. id, 'q', 't', 'p', 'x', 'e', 'a', 'm', 's', 'u', 'c', 'z', 'd', 'k'))
+  return entry_of(call('HMGET', P .. 'e:' .. id, 'q', 't', 'p', 'x', 'e', 'a', 'm', 's', 'u', 'y', 'c', 'z', 'd', 'k', 'i',
+    'l'))
 end
 
 -- The entry if `claim` holds it, else nil: the fence of every verb with a token.
@@ -20,17 +22,46 @@ end
 
 -- The fields of one that is in an order: it has no others.
 local function read_first(id)
-  return entry_of(call('HMGET', P .. 'e:' .. id, 'q', 't', 'p', 'x', 'e', 'a', 'm', 's', 'u'))
+  return entry_of(call('HMGET', P .. 'e:' .. id, 'q', 't', 'p', 'x', 'e', 'a', 'm', 's', 'u', 'y'))
 end
 
 local function tokens_of(entry) return entry.prompt + entry.expected end
 
-local function count_tokens(queue, more)
-  if call('HINCRBY', P .. 'tokens', queue, int(more)) == 0 then call('HDEL', P .. 'tokens', queue) end
+local function work_of(entry) return math.floor(entry.estimate * 1000 + 0.5) end
+
+local function count_one(hash, queue, more)
+  if more ~= 0 and call('HINCRBY', P .. hash, queue, int(more)) == 0 then call('HDEL', P .. hash, queue) end
+end
+
+-- What waits in a queue, or is reserved there: in the same script as the job moves.
+local function count(queue, tokens, bytes, work)
+  count_one('tokens', queue, tokens)
+  count_one('bytes', queue, bytes)
+  count_one('work', queue, work)
+end
+
+local function count_entry(entry, sign)
+  count(entry.queue, sign * tokens_of(entry), sign * entry.bytes, sign * work_of(entry))
+end
+
+-- A tenant's unfinished jobs: a reserved one by the end of that, the others by what they do.
+local QUEUED, LEASED = '1e15', '2e15'
+
+local function unreserve_tenant(tenant, id)
+  local score = call('ZSCORE', P .. 'jobs:' .. tenant, id)
+  if score and tonumber(score) < tonumber(QUEUED) then call('ZREM', P .. 'jobs:' .. tenant, id) end
+end
+
+-- How many of a tenant's jobs wait, and how many wait or run.
+local function tenants_jobs(tenant, now)
+  local key = P .. 'jobs:' .. tenant
+  call('ZREMRANGEBYSCORE', key, '-inf', int(now))
+  return call('ZCOUNT', key, '-inf', '(' .. LEASED), call('ZCARD', key)
 end
 
 -- An id whose entry is lost waits no longer: the reconciler publishes it anew.
 local function drop_lost(id, queue)
   call('ZREM', P .. 'a:' .. queue, id)
-  if call('ZCARD', P .. 'a:' .. queue) == 0 then call('HDEL', P .. 'tokens', queue) end
+  if call('ZCARD', P .. 'a:' .. queue) + call('ZCARD', P .. 'r:' .. queue) > 0 then return end
+  for _, hash in ipairs({ 'tokens', 'bytes', 'work' }) do call('HDEL', P .. hash, queue) end
 end

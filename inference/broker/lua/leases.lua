@@ -12,4 +12,5 @@ end
 local function forget_leased(id, entry)
   end_lease(id, entry)
   call('DEL', P .. 'e:' .. id)
+  if entry.tenant ~= '' then call('ZREM', P .. 'jobs:' .. entry.tenant, id) end
 end

@@ -11,6 +11,7 @@ elseif not entry then
   call('HSET', P .. 'e:' .. id, 'q', queue, 't', ARGV[10], 'p', ARGV[11], 'x', ARGV[12], 'e', ARGV[13], 'a', ARGV[14])
   if ARGV[15] ~= '' then call('HSET', P .. 'e:' .. id, 'm', ARGV[15]) end
   if ARGV[16] == '1' then call('HSET', P .. 'e:' .. id, 's', '1') end
+  call('ZADD', P .. 'jobs:' .. ARGV[10], LEASED, id)
 end
 call('HSET', P .. 'e:' .. id, 'c', claim, 'w', worker)
 call('ZADD', P .. 'l:' .. queue, until_ms, id)

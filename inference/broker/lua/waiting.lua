@@ -20,7 +20,8 @@ end
 local function enqueue(id, entry, from_ms)
   call('ZADD', P .. 'a:' .. entry.queue, entry.arrival, id)
   if not place(entry.queue) then return end
-  call('HINCRBY', P .. 'tokens', entry.queue, int(tokens_of(entry)))
+  count_entry(entry, 1)
+  call('ZADD', P .. 'jobs:' .. entry.tenant, QUEUED, id)
   if not from_ms then return line_up(id, entry) end
   call('HSET', P .. 'e:' .. id, 'd', '1')
   call('ZADD', P .. 'd:' .. entry.queue, from_ms, id)
@@ -31,7 +32,7 @@ local function dequeue(id, entry)
   if call('ZREM', P .. 'a:' .. entry.queue, id) == 0 then return end
   local group, length = place(entry.queue)
   if not group then return end
-  count_tokens(entry.queue, -tokens_of(entry))
+  count_entry(entry, -1)
   if entry.delayed then
     call('ZREM', P .. 'd:' .. entry.queue, id)
   else
@@ -43,7 +44,9 @@ local function forget_waiting(id, entry)
   dequeue(id, entry)
   call('DEL', P .. 'e:' .. id)
   local group = place(entry.queue)
-  if group then refresh(group, entry.tenant) end
+  if not group then return end
+  call('ZREM', P .. 'jobs:' .. entry.tenant, id)
+  refresh(group, entry.tenant)
 end
 
 local function set_weight(tenant, weight)

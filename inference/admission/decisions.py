@@ -1,0 +1,118 @@
+"""Which limit refuses, in the order that `docs/admission.md` has. Pure; `broker/lua/admit.lua` decides the same.
+
+Nothing here reserves: the script does, in the same step. A property test holds one against the other.
+"""
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from inference.admission.terms import Asked, QueueTerms, Reason, Refusal
+from inference.admission.windows import Window
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueFacts:
+    """How a queue stands; what is reserved counts as waiting."""
+
+    jobs: int
+    tokens: int
+    bytes: int
+    model_bytes: int
+    """In all queues of its model."""
+    line_jobs: int
+    """In its line."""
+    line_work_ms: int
+    """What those are expected to take, each for itself."""
+    leases: int
+    """Jobs that run, of all queues of its model."""
+    kept: int = 0
+    """Room that is kept for those whose turn it is: refused before, and asked to come back by now."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """How everything stands that is asked about."""
+
+    now_ms: int
+    second: Window
+    minute: Window
+    """Of the key."""
+    tenant_minute: Window
+    tenant_queued: int
+    tenant_unfinished: int
+    queues: Mapping[str, QueueFacts]
+
+
+@dataclass(frozen=True, slots=True)
+class Amount:
+    """What the jobs ask of one queue."""
+
+    jobs: int
+    tokens: int
+    bytes: int
+    work_ms: int
+
+
+def decide(asked: Asked, amounts: Mapping[str, Amount], facts: Facts) -> Refusal | None:
+    """Return what refuses, or None if all of it is taken. Turns to come back are the broker's to give."""
+    return next(
+        iter([*_rates(asked, amounts, facts), *_tenant(asked, facts), *_queues(asked, amounts, facts)]), None
+    )
+
+
+def wait_ms(terms: QueueTerms, amount: Amount, facts: QueueFacts) -> int:
+    """Return how long the last of the jobs would wait behind all of its line, once the free slots are taken."""
+    before = facts.line_jobs + facts.kept
+    to_end = before + amount.jobs - max(0, terms.slots - facts.leases)
+    if to_end <= 0:
+        return 0
+    known = max(1, facts.line_jobs + amount.jobs)
+    return math.ceil(to_end * (facts.line_work_ms + amount.work_ms) / known / terms.slots)
+
+
+def _rates(asked: Asked, amounts: Mapping[str, Amount], facts: Facts) -> Iterator[Refusal]:
+    requests, tokens = len(asked.jobs), sum(amount.tokens for amount in amounts.values())
+    tenant, key, own = f"tenant={asked.tenant}", asked.key, asked.limits
+    for reason, name, window, limit, more in (
+        (Reason.REQUESTS_PER_SECOND, asked.owner, facts.second, key.requests_per_second, requests),
+        (Reason.REQUESTS_PER_MINUTE, asked.owner, facts.minute, key.requests_per_minute, requests),
+        (Reason.TOKENS_PER_MINUTE, asked.owner, facts.minute, key.tokens_per_minute, tokens),
+        (Reason.REQUESTS_PER_MINUTE, tenant, facts.tenant_minute, own.requests_per_minute, requests),
+        (Reason.TOKENS_PER_MINUTE, tenant, facts.tenant_minute, own.tokens_per_minute, tokens),
+    ):
+        of = "tokens" if reason is Reason.TOKENS_PER_MINUTE else "requests"
+        counts = [(bucket.at, getattr(bucket, of)) for bucket in window.live(facts.now_ms)]
+        value = int(sum(count for _, count in counts))
+        if limit is not None and value + more > limit:
+            after = window.fits_after_ms(counts, more, limit, facts.now_ms)
+            yield Refusal(reason, name, limit, value, more, after)
+
+
+def _tenant(asked: Asked, facts: Facts) -> Iterator[Refusal]:
+    for reason, limit, value in (
+        (Reason.TENANT_QUEUED_JOBS, asked.limits.max_queued_jobs, facts.tenant_queued),
+        (Reason.TENANT_UNFINISHED_JOBS, asked.limits.max_unfinished_jobs, facts.tenant_unfinished),
+    ):
+        if limit is not None and value + len(asked.jobs) > limit:
+            yield Refusal(reason, asked.tenant, limit, value, len(asked.jobs))
+
+
+def _queues(asked: Asked, amounts: Mapping[str, Amount], facts: Facts) -> Iterator[Refusal]:
+    for terms in asked.queues:
+        yield from _queue(terms, amounts[terms.name], facts.queues[terms.name])
+
+
+def _queue(terms: QueueTerms, amount: Amount, facts: QueueFacts) -> Iterator[Refusal]:
+    caps, name = terms.caps, terms.name
+    if facts.jobs + facts.kept + amount.jobs > caps.jobs:
+        yield Refusal(Reason.QUEUE_JOBS, name, caps.jobs, facts.jobs, amount.jobs)
+    for reason, limit, value, more in (
+        (Reason.QUEUE_TOKENS, caps.tokens, facts.tokens, amount.tokens),
+        (Reason.QUEUE_BYTES, caps.bytes, facts.bytes, amount.bytes),
+        (Reason.MODEL_BYTES, terms.model_bytes, facts.model_bytes, amount.bytes),
+    ):
+        if limit is not None and value + more > limit:
+            yield Refusal(reason, name, limit, value, more)
+    if terms.max_wait_ms is not None and (wait := wait_ms(terms, amount, facts)) > terms.max_wait_ms:
+        yield Refusal(Reason.WAIT, name, terms.max_wait_ms, wait, amount.jobs)

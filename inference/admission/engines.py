@@ -1,0 +1,65 @@
+"""The live workers as admission knows them: a second old at most, on a database error the last known."""
+
+import logging
+import threading
+import time
+from datetime import datetime
+from typing import Final
+
+from django.db import Error, connection
+
+from inference import clock, fleet
+from inference.capacity import Replica
+from inference.models import Worker
+from inference.states import WorkerState
+
+logger = logging.getLogger(__name__)
+
+MAX_AGE_SECONDS: Final = 1.0
+STARTED: Final = frozenset({WorkerState.READY, WorkerState.PAUSED})
+"""With engines that are there, though a paused worker claims nothing now."""
+
+
+class _Cache:
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.replicas: tuple[Replica, ...] | None = None
+        self.read_at = 0.0
+
+
+_cache = _Cache()
+
+
+def replicas() -> tuple[Replica, ...]:
+    """Return the live replicas of all models. Thread-safe. Raises django.db.Error if they never could be read."""
+    with _cache.lock:
+        if _cache.replicas is None or time.monotonic() - _cache.read_at >= MAX_AGE_SECONDS:
+            _cache.replicas = _read_or(_cache.replicas)
+            _cache.read_at = time.monotonic()
+        return _cache.replicas
+
+
+def forget() -> None:
+    """Drop what is cached: the next call reads."""
+    with _cache.lock:
+        _cache.replicas = None
+
+
+def _read_or(last_known: tuple[Replica, ...] | None) -> tuple[Replica, ...]:
+    try:
+        now = clock.now()
+        return tuple(_replica(row) for row in Worker.objects.all() if _is_live(row, now))
+    except Error as error:
+        if last_known is None:
+            raise
+        connection.close()
+        logger.warning("Workers not readable, the last known hold: %s", error, extra={"action": "workers_kept"})
+        return last_known
+
+
+def _is_live(row: Worker, now: datetime) -> bool:
+    return row.state not in fleet.ENDING and not fleet.is_stale(row.heartbeat_at, now=now)
+
+
+def _replica(row: Worker) -> Replica:
+    return Replica(row.model_id, tuple(row.serve), row.slots, row.state in STARTED)

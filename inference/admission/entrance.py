@@ -1,0 +1,169 @@
+"""The one way in: limits and fleet are looked up, and the broker checks and reserves in one step.
+
+Fails closed while Redis is away (503). Limits and workers that cannot be read are taken as last known.
+"""
+
+import logging
+import uuid
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from inference import broker, capacity, errors, estimates
+from inference.admission import engines, refusals
+from inference.admission.terms import Answer, Asked, QueueTerms, Wanted
+from inference.broker.queues import JOBS_PER_SCRIPT
+from inference.estimates import Demand, Learned, Rates
+from inference.limits import NO_KEY_LIMITS, NO_TENANT_LIMITS, KeyLimits, Limits, ModelLimits, TenantLimits
+from inference.routing import QueueName
+
+logger = logging.getLogger(__name__)
+
+HALTED_RETRY_SECONDS: Final = 30.0
+"""When to ask again where an operator or a new worker decides: no promise either."""
+
+_rates: dict[str, Rates] = {}
+"""By model, as the last answers had them: what own jobs are expected to take before an answer is there."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """A job that asks to be taken."""
+
+    job_id: uuid.UUID
+    queue: QueueName
+    model: ModelLimits
+    demand: Demand
+    request_bytes: int
+    expected_tokens: int | None = None
+    """Output, where it is known from before; else it is estimated."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offer:
+    """One caller's jobs, to be taken together or not at all."""
+
+    tenant: str
+    owner: str
+    """`estimates.owner`."""
+    key_limits: KeyLimits = NO_KEY_LIMITS
+    tenant_limits: TenantLimits = NO_TENANT_LIMITS
+    candidates: Sequence[Candidate] = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """What is known of jobs that were taken."""
+
+    learned: Sequence[Learned]
+    """Of each candidate, what its estimate goes by."""
+    headers: dict[str, str]
+    """How the rates stand, for the answer."""
+
+
+def admit(offer: Offer, limits: Limits) -> Taken:
+    """Take all jobs of the offer, or none: in one script for each JOBS_PER_SCRIPT of them.
+
+    Raises errors.Rejected, or errors.Unavailable without Redis, without workers, or while a queue drains. What was
+    reserved is published or withdrawn, else it lapses after a minute.
+    """
+    learned: list[Learned] = []
+    headers: dict[str, str] = {}
+    for i in range(0, len(offer.candidates), JOBS_PER_SCRIPT):
+        part = offer.candidates[i : i + JOBS_PER_SCRIPT]
+        try:
+            answer, headers = _admit(offer, part, limits)
+        except errors.SluiceError:
+            withdraw(offer, offer.candidates[:i])
+            raise
+        learned += [answer.learned[str(each.queue)] for each in part]
+    return Taken(learned, headers)
+
+
+def withdraw(offer: Offer, candidates: Sequence[Candidate]) -> None:
+    """Give back what was reserved for some of them. Without Redis it lapses."""
+    try:
+        broker.get_broker().withdraw(offer.owner, [each.job_id for each in candidates])
+    except broker.BrokerAway:
+        logger.warning("Reservations not withdrawn, they lapse", extra={"action": "withdraw_failed"})
+
+
+def _admit(offer: Offer, part: Sequence[Candidate], limits: Limits) -> tuple[Answer, dict[str, str]]:
+    asked = Asked(
+        tenant=offer.tenant,
+        owner=offer.owner,
+        key=offer.key_limits,
+        limits=offer.tenant_limits,
+        queues=list(_queues(part, limits)),
+        jobs=[_wanted(each) for each in part],
+    )
+    try:
+        answer = broker.get_broker().admit(asked)
+    except broker.BrokerAway as error:
+        raise errors.Unavailable("The queue cannot be reached; nothing was accepted. Try again.") from error
+    _remember(part, answer)
+    headers = refusals.rate_headers(asked, answer)
+    if answer.refusal:
+        refused = refusals.error(answer.refusal, fallback_seconds=_seconds(part, answer))
+        refused.headers = headers
+        raise refused
+    return answer, headers
+
+
+def _queues(part: Sequence[Candidate], limits: Limits) -> Iterator[QueueTerms]:
+    for each in {str(each.queue): each for each in part}.values():
+        yield queue_terms(each, limits)
+
+
+def queue_terms(asks: Candidate, limits: Limits) -> QueueTerms:
+    """Return what a queue goes by now. Raises errors.Unavailable if it drains, or nobody serves it and may not."""
+    name, model, tier = str(asks.queue), asks.model, limits.tiers[asks.queue.tier]
+    if limits.of_queue(name).is_draining:
+        raise draining(name)
+    replicas = engines.replicas()
+    fleet = capacity.fleet(model, name, replicas)
+    if not fleet.replicas and not model.scales_from_zero:
+        message = f"no worker of model {model.name} lives; it takes no jobs until one does"
+        raise errors.Unavailable(message, code="no_worker", retry_after_seconds=HALTED_RETRY_SECONDS)
+    caps, rates = limits.queue_caps(name, tier.name), _rates.get(model.name, estimates.configured(model))
+    wait = capacity.max_wait_seconds(tier, caps, model, fleet)
+    line, others = capacity.line(asks.queue, limits.tiers.values(), limits.lengths)
+    share = capacity.share(tier, list(limits.tiers.values()), model.emergency_watermark)
+    everywhere = sum(each.model == model.name for each in replicas)
+    return QueueTerms(
+        name=name,
+        caps=caps,
+        max_wait_ms=None if wait is None else round(wait * 1000),
+        slots=fleet.slots,
+        prompt_ms=1000 / rates.prefill,
+        output_ms=1000 / rates.decode,
+        expected_tokens=model.default_output_tokens if asks.expected_tokens is None else asks.expected_tokens,
+        learns=asks.expected_tokens is None,
+        model_bytes=round(capacity.model_bytes(model, everywhere) * share),
+        line=tuple(line),
+        others=tuple(others),
+    )
+
+
+def draining(queue: str) -> errors.Unavailable:
+    """Return the refusal of a queue that an operator drains; nobody knows for how long."""
+    message = f"queue {queue} is draining: it takes no more jobs until an operator resumes it"
+    return errors.Unavailable(message, code="queue_draining", retry_after_seconds=HALTED_RETRY_SECONDS)
+
+
+def _wanted(asks: Candidate) -> Wanted:
+    most = asks.model.max_model_len - asks.demand.prompt_tokens
+    if asks.demand.max_tokens is not None:
+        most = min(most, asks.demand.max_tokens)
+    return Wanted(asks.job_id, str(asks.queue), asks.demand.prompt_tokens, most, asks.request_bytes)
+
+
+def _remember(part: Sequence[Candidate], answer: Answer) -> None:
+    for each in part:
+        _rates[each.model.name] = answer.learned[str(each.queue)].rates(each.model)
+
+
+def _seconds(part: Sequence[Candidate], answer: Answer) -> float:
+    """Return how long one engine takes for as much as was asked for: then there is room for it."""
+    known = answer.learned
+    return sum(known[str(c.queue)].seconds(c.model, c.demand) / c.model.max_num_seqs for c in part)

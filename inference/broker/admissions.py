@@ -1,0 +1,74 @@
+"""Admissions as the script takes and answers them."""
+
+import itertools
+import struct
+from typing import Any
+
+from inference import routing
+from inference.admission.terms import Answer, Asked, QueueTerms, Reason, Refusal, Usage, Wanted
+from inference.broker import keys, rates, scripts
+
+_NONE = -1.0
+
+
+def arguments(asked: Asked, hold_ms: int) -> list[scripts.Argument]:
+    """Return what `lua/admit.lua` reads; `hold_ms` is how long it holds what it reserves."""
+    places = {terms.name: i for i, terms in enumerate(asked.queues, start=1)}
+    queues = itertools.chain.from_iterable(_queue(asked.owner, terms) for terms in asked.queues)
+    jobs = itertools.chain.from_iterable(_job(job, places[job.queue]) for job in asked.jobs)
+    return [_head(asked, hold_ms), asked.tenant, asked.owner, *queues, *jobs]
+
+
+def parse(asked: Asked, reply: list[Any]) -> Answer:
+    """Read the answer."""
+    reason, name, limit, value, more, after, of_key, of_tenant, learned = reply
+    refusal = None
+    if reason:
+        numbers = (int(limit), int(value), int(more), int(after) if after else None)
+        refusal = Refusal(Reason(reason.decode()), name.decode(), *numbers)
+    by_queue = {
+        terms.name: rates.parse_learned(*found) for terms, found in zip(asked.queues, learned, strict=True)
+    }
+    return Answer(refusal, by_queue, _usage(of_key), _usage(of_tenant))
+
+
+def _usage(told: Any) -> Usage | None:
+    return Usage(*map(int, told)) if told else None
+
+
+def _head(asked: Asked, hold_ms: int) -> bytes:
+    key, own = asked.key, asked.limits
+    limits = (
+        *(key.requests_per_second, key.requests_per_minute, key.tokens_per_minute),
+        *(own.requests_per_minute, own.tokens_per_minute, own.max_queued_jobs, own.max_unfinished_jobs),
+    )
+    return _packed(len(asked.queues), len(asked.jobs), hold_ms, *map(_or_none, limits))
+
+
+def _queue(owner: str, terms: QueueTerms) -> list[scripts.Argument]:
+    name, caps = routing.parse(terms.name), terms.caps
+    numbers = _packed(
+        caps.jobs,
+        *map(_or_none, (caps.tokens, caps.bytes, terms.max_wait_ms)),
+        terms.slots,
+        terms.prompt_ms,
+        terms.output_ms,
+        terms.expected_tokens,
+        _or_none(terms.model_bytes),
+        len(terms.line),
+        len(terms.line) + len(terms.others),
+    )
+    learned = keys.output(owner, name.model, name.length) if terms.learns else ""
+    return [terms.name, numbers, learned, keys.speed(name.model), *terms.line, *terms.others]
+
+
+def _job(job: Wanted, place: int) -> tuple[bytes, bytes]:
+    return job.job_id.bytes, _packed(place, job.prompt_tokens, job.most_tokens, job.bytes)
+
+
+def _or_none(limit: int | None) -> float:
+    return _NONE if limit is None else limit
+
+
+def _packed(*numbers: float) -> bytes:
+    return struct.pack(f"<{len(numbers)}d", *numbers)

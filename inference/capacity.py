@@ -1,0 +1,96 @@
+"""How much may wait, by what the fleet can do: live replicas by measured rate by max wait. Pure.
+
+A replica is live from `loading` on, by its model's configured rates until it was measured: a cold start queues, it
+does not refuse. Where none is live, and the model may be started from none, one is taken to come.
+"""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from inference import routing
+from inference.limits import ModelLimits, QueueCaps, TierLimits
+
+BYTES_PER_TOKEN: Final = 4
+"""Of a request, on average: what tokenizers of English text come to."""
+TIMES_HELD: Final = 2
+"""Requests may wait for twice as many tokens as the engines can hold."""
+
+
+@dataclass(frozen=True, slots=True)
+class Replica:
+    """A live worker of a model."""
+
+    model: str
+    serve: tuple[str, ...]
+    slots: int
+    """0 until its engine said."""
+    is_ready: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Fleet:
+    """Those that serve a queue."""
+
+    replicas: int
+    slots: int
+    """Jobs that they run at once; of one to come, where there is none."""
+    is_ready: bool
+    """At least one of them takes jobs now."""
+
+
+def fleet(model: ModelLimits, queue: str, replicas: Iterable[Replica]) -> Fleet:
+    """Return who serves `queue`, of the live replicas."""
+    serving = [
+        each
+        for each in replicas
+        if each.model == model.name and routing.served([queue], model=model.name, patterns=each.serve)
+    ]
+    slots = sum(each.slots or model.max_num_seqs for each in serving)
+    if model.max_in_flight is not None:
+        slots = min(slots or model.max_num_seqs, model.max_in_flight)
+    return Fleet(len(serving), max(1, slots if serving else model.max_num_seqs), any(r.is_ready for r in serving))
+
+
+def max_wait_seconds(tier: TierLimits, caps: QueueCaps, model: ModelLimits, fleet: Fleet) -> float | None:
+    """Return the longest wait that a queue bears; None where an admin's own cap decides."""
+    if tier.max_wait_seconds is None or caps.is_explicit:
+        return None
+    return tier.max_wait_seconds + (0.0 if fleet.is_ready else model.engine_start_seconds)
+
+
+def jobs(fleet: Fleet, *, mean_seconds: float, wait_seconds: float) -> int:
+    """Return how many jobs of that service time the fleet starts within that wait."""
+    return math.floor(fleet.slots * wait_seconds / max(mean_seconds, 1e-6))
+
+
+def model_bytes(model: ModelLimits, replicas: int) -> int:
+    """Return how many bytes of requests may wait for a model: as an admin set, else by what its engines hold."""
+    if model.max_queued_bytes is not None:
+        return model.max_queued_bytes
+    tokens = max(1, replicas) * model.max_num_seqs * model.max_model_len
+    return tokens * BYTES_PER_TOKEN * TIMES_HELD
+
+
+def share(tier: TierLimits, tiers: Sequence[TierLimits], emergency: float) -> float:
+    """Return the share of what may wait from which a tier is refused: the least urgent first, by weight."""
+    urgent_first = sorted({each.weight for each in tiers}, reverse=True)
+    if len(urgent_first) < 2:
+        return 1.0
+    return 1.0 - (1.0 - emergency) * urgent_first.index(tier.weight) / (len(urgent_first) - 1)
+
+
+def line(
+    queue: routing.QueueName, tiers: Iterable[TierLimits], lengths: Iterable[str]
+) -> tuple[list[str], list[str]]:
+    """Return the queues that a job waits behind, its own among them, and the model's others."""
+    known = {tier.name: tier.weight for tier in tiers}
+    own = known.get(queue.tier, 0.0)
+    ahead: list[str] = []
+    others: list[str] = []
+    lengths = list(lengths)
+    for name, weight in known.items():
+        names = [f"{queue.model}.{name}.{length}" for length in lengths]
+        (ahead if weight >= own else others).extend(names)
+    return (ahead if str(queue) in ahead else [str(queue), *ahead]), others

@@ -1,0 +1,237 @@
+"""What admission should know after any history: sets and sums beside the broker, decided on by the pure code."""
+
+from dataclasses import dataclass, field
+from typing import Any, Final
+from uuid import UUID
+
+from hypothesis import strategies as st
+
+from inference.admission import decisions
+from inference.admission.decisions import Amount, Facts, QueueFacts
+from inference.admission.terms import Asked, QueueTerms, Refusal, Usage, Wanted
+from inference.admission.windows import MINUTE, SECOND, Window
+from inference.broker import Broker
+from inference.broker.queues import RESERVATION_SECONDS
+from inference.limits import KeyLimits, QueueCaps, TenantLimits
+
+MODEL: Final = "m-1.5/x"
+TIERS: Final = ("realtime", "bulk")
+QUEUES: Final = tuple(f"{MODEL}.{tier}.{length}" for tier in TIERS for length in ("short", "long"))
+TENANTS: Final = ("ann", "bob")
+GRACE_MS, EARLY_MS = 5000, 500
+
+
+@dataclass(frozen=True)
+class Ask:
+    first: int
+    jobs: tuple[tuple[int, int, int, int], ...]
+    """Queue, prompt tokens, most output, bytes of each."""
+    tenant: str
+    key: KeyLimits
+    limits: TenantLimits
+    caps: QueueCaps
+    max_wait_ms: int | None
+    model_bytes: int | None
+
+
+@dataclass(frozen=True)
+class Verb:
+    name: str
+    number: int
+    tokens: int | None
+
+
+@dataclass(frozen=True)
+class Pass:
+    ms: int
+
+
+Step = Ask | Verb | Pass
+
+
+@dataclass
+class Held:
+    asked: Asked
+    queue: str
+    tokens: int
+    prompt: int
+    bytes: int
+    work: int
+    admitted_ms: int | None
+    ends_ms: int = 0
+
+
+@dataclass
+class Ledger:
+    """The state, by id."""
+
+    broker: Broker
+    now_ms: int
+    reserved: dict[UUID, Held] = field(default_factory=dict)
+    waiting: dict[UUID, Held] = field(default_factory=dict)
+    leased: dict[UUID, Held] = field(default_factory=dict)
+    windows: dict[str, Window] = field(default_factory=dict)
+
+    def ask(self, asked: Asked) -> tuple[Refusal | None, Usage | None, Usage | None]:
+        """Decide, and keep what was taken."""
+        for job_id in [job_id for job_id, held in self.reserved.items() if held.ends_ms <= self.now_ms]:
+            del self.reserved[job_id]
+        amounts = {terms.name: amount_of(asked, terms) for terms in asked.queues}
+        facts = self.facts(asked)
+        refusal = decisions.decide(asked, amounts, facts)
+        if refusal is None:
+            self.take(asked, amounts)
+        return refusal, *self.usages(asked)
+
+    def facts(self, asked: Asked) -> Facts:
+        own = [
+            held for held in (*self.reserved.values(), *self.waiting.values()) if held.asked.tenant == asked.tenant
+        ]
+        running = [held for held in self.leased.values() if held.asked.tenant == asked.tenant]
+        return Facts(
+            now_ms=self.now_ms,
+            second=self.window(f"burst:{asked.owner}"),
+            minute=self.window(f"rate:{asked.owner}"),
+            tenant_minute=self.window(f"rate:tenant={asked.tenant}"),
+            tenant_queued=len(own),
+            tenant_unfinished=len(own) + len(running),
+            queues={terms.name: self.queue_facts(asked.owner, terms) for terms in asked.queues},
+        )
+
+    def queue_facts(self, owner: str, terms: QueueTerms) -> QueueFacts:
+        behind = [h for h in (*self.reserved.values(), *self.waiting.values()) if h.queue in terms.line]
+        own = [held for held in behind if held.queue == terms.name]
+        return QueueFacts(
+            jobs=len(own),
+            tokens=sum(held.tokens for held in own),
+            bytes=sum(held.bytes for held in own),
+            model_bytes=sum(h.bytes for h in (*self.reserved.values(), *self.waiting.values())),
+            line_jobs=len(behind),
+            line_work_ms=sum(held.work for held in behind),
+            leases=len(self.leased),
+            kept=self.kept(terms.name, owner),
+        )
+
+    def kept(self, queue: str, owner: str) -> int:
+        """Turns are the broker's to give; what they keep free is counted here anew."""
+        client: Any = self.broker.client
+        found = client.zrange(f"{self.broker.prefix}turns:{queue}", 0, -1, withscores=True)
+        turns = [(name.decode().rpartition(":")[0], due) for name, due in found if due >= self.now_ms - GRACE_MS]
+        own = [due for name, due in turns if name == owner and due <= self.now_ms + EARLY_MS]
+        others = [due for name, due in turns if name != owner]
+        return sum(due < min(own) if own else due <= self.now_ms for due in others)
+
+    def window(self, name: str) -> Window:
+        return self.windows.setdefault(name, Window(SECOND if name.startswith("burst:") else MINUTE))
+
+    def counted(self, asked: Asked) -> list[str]:
+        key, own = asked.key, asked.limits
+        found = [f"burst:{asked.owner}"] if key.requests_per_second is not None else []
+        found += [f"rate:{asked.owner}"] if {key.requests_per_minute, key.tokens_per_minute} != {None} else []
+        has_tenant = {own.requests_per_minute, own.tokens_per_minute} != {None}
+        return found + ([f"rate:tenant={asked.tenant}"] if has_tenant else [])
+
+    def take(self, asked: Asked, amounts: dict[str, Amount]) -> None:
+        tokens = sum(amount.tokens for amount in amounts.values())
+        for name in self.counted(asked):
+            self.window(name).add(len(asked.jobs), tokens, self.now_ms)
+        terms = {each.name: each for each in asked.queues}
+        for job in asked.jobs:
+            amount = amount_of_job(job, terms[job.queue])
+            self.reserved[job.job_id] = Held(
+                asked, job.queue, amount.tokens, job.prompt_tokens, job.bytes, amount.work_ms,
+                self.now_ms, self.now_ms + RESERVATION_SECONDS * 1000,
+            )  # fmt: skip
+
+    def usages(self, asked: Asked) -> tuple[Usage | None, Usage | None]:
+        names = self.counted(asked)
+        return tuple(  # type: ignore[return-value]
+            self.usage(name) if name in names else None
+            for name in (f"rate:{asked.owner}", f"rate:tenant={asked.tenant}")
+        )
+
+    def usage(self, name: str) -> Usage:
+        window, now = self.window(name), self.now_ms
+        return Usage(int(window.requests(now)), int(window.tokens(now)), window.clears_after_ms(now))
+
+    def withdraw(self, job_id: UUID) -> None:
+        if held := self.reserved.pop(job_id, None):
+            for name in (
+                f"burst:{held.asked.owner}",
+                f"rate:{held.asked.owner}",
+                f"rate:tenant={held.asked.tenant}",
+            ):
+                if held.admitted_ms is not None:
+                    self.window(name).give_back(held.admitted_ms, 1, held.tokens, self.now_ms)
+
+    def settle(self, held: Held, tokens: int | None) -> None:
+        """Its end puts right what it was let in with."""
+        key, own = held.asked.key, held.asked.limits
+        is_metered = key.tokens_per_minute is not None or own.tokens_per_minute is not None
+        if tokens is None or held.admitted_ms is None or not is_metered:
+            return
+        names = [f"rate:{held.asked.owner}"] if key.tokens_per_minute is not None else []
+        for name in [*names, f"rate:tenant={held.asked.tenant}"]:
+            if self.window(name).live(self.now_ms):
+                self.window(name).correct(held.admitted_ms, held.tokens, tokens, self.now_ms)
+
+
+def amount_of_job(job: Wanted, terms: QueueTerms) -> Amount:
+    expected = max(1, min(terms.expected_tokens, job.most_tokens))
+    work = int(job.prompt_tokens * terms.prompt_ms + expected * terms.output_ms + 0.5)
+    return Amount(1, job.prompt_tokens + expected, job.bytes, work)
+
+
+def amount_of(asked: Asked, terms: QueueTerms) -> Amount:
+    found = [amount_of_job(job, terms) for job in asked.jobs if job.queue == terms.name]
+    return Amount(
+        len(found), sum(a.tokens for a in found), sum(a.bytes for a in found), sum(a.work_ms for a in found)
+    )
+
+
+def _maybe(*values: int) -> st.SearchStrategy[int | None]:
+    return st.none() | st.sampled_from(values)
+
+
+JOBS: Final = st.tuples(
+    st.integers(0, len(QUEUES) - 1),
+    st.sampled_from((1, 50, 400)),
+    st.sampled_from((1, 30, 500)),
+    st.sampled_from((7, 90)),
+)
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> list[Step]:
+    """A few kinds of limits at a time, so that one after the other is reached."""
+    keys = st.builds(KeyLimits, _maybe(1, 4), _maybe(2, 8), _maybe(300, 2000))
+    tenants = st.builds(TenantLimits, _maybe(3, 12), _maybe(500, 4000), _maybe(2, 6), _maybe(3, 9))
+    caps = st.builds(QueueCaps, st.sampled_from((2, 5, 100)), _maybe(200, 2000), _maybe(100, 400))
+    ask = st.builds(
+        Ask,
+        st.integers(0, 50),
+        st.lists(JOBS, min_size=1, max_size=4).map(tuple),
+        st.sampled_from(TENANTS),
+        st.sampled_from(draw(st.lists(keys | st.just(KeyLimits()), min_size=1, max_size=2))),
+        st.sampled_from(draw(st.lists(tenants | st.just(TenantLimits()), min_size=1, max_size=2))),
+        st.sampled_from(draw(st.lists(caps | st.just(QueueCaps(100)), min_size=1, max_size=2))),
+        st.sampled_from(draw(st.lists(_maybe(0, 1000, 5000), min_size=1, max_size=2))),
+        st.sampled_from(draw(st.lists(_maybe(200, 900), min_size=1, max_size=2))),
+    )
+    names = (
+        "publish",
+        "publish",
+        "publish",
+        "withdraw",
+        "claim",
+        "claim",
+        "ack",
+        "ack",
+        "release",
+        "cancel",
+        "discard",
+    )
+    verb = st.builds(Verb, st.sampled_from(names), st.integers(0, 50), _maybe(0, 60, 700))
+    passes = st.builds(Pass, st.sampled_from((1, 99, 900, 1_000, 4_000, 30_000, 61_000)))
+    step: Any = st.one_of(ask, ask, ask, verb, verb, verb, passes)
+    return draw(st.lists(step, min_size=10, max_size=45))

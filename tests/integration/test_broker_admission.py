@@ -1,0 +1,207 @@
+"""Admission's script decides as the pure code does, and what it counts is what there is, after any history."""
+
+import secrets
+import shutil
+from collections.abc import Iterator
+from struct import iter_unpack
+from typing import Any, Final
+from uuid import UUID
+
+import pytest
+from hypothesis import given, settings
+
+from inference import broker as broker_module
+from inference.admission.terms import Asked, QueueTerms, Reason, Wanted
+from inference.broker import Broker, Claimed, ClaimRequest, Credit, Entry, TierTerms, scripts
+from tests.integration.admission_ledger import QUEUES, TENANTS, Ask, Held, Ledger, Pass, Step, Verb, histories
+
+START_MS: Final = 1_700_000_000_000
+CLOCK: Final = "local function now_ms() return tonumber(call('GET', P .. 'clock')) end\n"
+RATES: Final = {Reason.REQUESTS_PER_SECOND, Reason.REQUESTS_PER_MINUTE, Reason.TOKENS_PER_MINUTE}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def scripts_on_a_clock_of_the_tests(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """What waits for time to pass waits for the test's."""
+    folder, original = tmp_path_factory.mktemp("scripts") / "lua", scripts.FOLDER
+    shutil.copytree(original, folder)
+    (folder / "clock.lua").write_text(CLOCK)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(scripts, "FOLDER", folder)
+        scripts.get.cache_clear()
+        yield
+    scripts.get.cache_clear()
+
+
+class Both:
+    """The broker and the ledger side by side."""
+
+    def __init__(self, broker: Broker) -> None:
+        self.broker = broker
+        self.client: Any = broker.client
+        self.ledger = Ledger(broker, START_MS)
+        self.claims: dict[UUID, Claimed] = {}
+
+    def apply(self, step: Step) -> None:
+        match step:
+            case Ask():
+                self.ask(step)
+            case Verb():
+                getattr(self, step.name)(step)
+            case Pass():
+                self.ledger.now_ms += step.ms
+        self.broker.client.set(f"{self.broker.prefix}clock", self.ledger.now_ms)
+        self.compare()
+
+    def ask(self, step: Ask) -> None:
+        ids = [UUID(int=step.first + i) for i in range(len(step.jobs))]
+        if any(
+            job_id in held
+            for job_id in ids
+            for held in (self.ledger.waiting, self.ledger.leased, self.ledger.reserved)
+        ):
+            return
+        asked = asked_of(step, ids)
+        self.broker.due(lease_seconds=60)  # lapses in all queues, as each worker has it done every second
+        expected, of_key, of_tenant = self.ledger.ask(asked)
+        answer = self.broker.admit(asked)
+        found = answer.refusal
+        assert (found and found.reason) == (expected and expected.reason)
+        if found and expected:
+            assert (found.name, found.limit, found.value, found.asked) == (
+                expected.name, expected.limit, expected.value, expected.asked,
+            )  # fmt: skip
+            if found.reason in RATES:
+                assert found.retry_ms == expected.retry_ms
+        assert (answer.of_key, answer.of_tenant) == (of_key, of_tenant)
+
+    def publish(self, step: Verb) -> None:
+        job_id = UUID(int=step.number)
+        if held := self.ledger.reserved.pop(job_id, None):
+            if held.ends_ms <= self.ledger.now_ms:
+                self.broker.due(lease_seconds=60)
+                held.admitted_ms = None
+            self.ledger.waiting[job_id] = held
+            assert self.broker.publish([entry_of(job_id, held)]) == [True]
+
+    def withdraw(self, step: Verb) -> None:
+        job_id = UUID(int=step.number)
+        if held := self.ledger.reserved.get(job_id):
+            if held.ends_ms <= self.ledger.now_ms:
+                self.broker.due(lease_seconds=60)
+                held.admitted_ms = None
+            self.broker.withdraw(held.asked.owner, [job_id])
+            self.ledger.withdraw(job_id)
+
+    def claim(self, step: Verb) -> None:
+        tiers = {"realtime": TierTerms(400.0), "bulk": TierTerms(1.0)}
+        request = ClaimRequest(QUEUES, Credit(1 + step.number % 3, 10**9), 3, "w", 60.0, tiers)
+        for claimed in self.broker.claim(request).jobs:
+            self.claims[claimed.token.job_id] = claimed
+            self.ledger.leased[claimed.token.job_id] = self.ledger.waiting.pop(claimed.token.job_id)
+
+    def ack(self, step: Verb) -> None:
+        job_id = UUID(int=step.number)
+        if held := self.ledger.leased.pop(job_id, None):
+            assert self.broker.ack(self.claims.pop(job_id).token, status="succeeded", tokens=step.tokens)
+            self.ledger.settle(held, step.tokens)
+
+    def release(self, step: Verb) -> None:
+        job_id = UUID(int=step.number)
+        if held := self.ledger.leased.pop(job_id, None):
+            assert self.broker.release(self.claims.pop(job_id).token)
+            self.ledger.waiting[job_id] = held
+
+    def cancel(self, step: Verb) -> None:
+        job_id = UUID(int=step.number)
+        if held := self.ledger.waiting.pop(job_id, None):
+            assert self.broker.cancel(job_id) == "queued"
+            self.ledger.settle(held, 0)
+
+    def discard(self, step: Verb) -> None:
+        job_id = UUID(int=step.number)
+        self.broker.discard([job_id])
+        self.ledger.reserved.pop(job_id, None)
+        self.ledger.leased.pop(job_id, None)
+        self.claims.pop(job_id, None)
+        if held := self.ledger.waiting.pop(job_id, None):
+            self.ledger.settle(held, 0)
+
+    def compare(self) -> None:
+        """Every counter is the sum over what is there; nothing is counted that is not."""
+        self.broker.due(lease_seconds=60)
+        live = {i: h for i, h in self.ledger.reserved.items() if h.ends_ms > self.ledger.now_ms}
+        waiting = [*live.values(), *self.ledger.waiting.values()]
+        for name, of in (("tokens", "tokens"), ("bytes", "bytes"), ("work", "work")):
+            sums = {q: sum(getattr(h, of) for h in waiting if h.queue == q) for q in QUEUES}
+            stored = self.client.hgetall(f"{self.broker.prefix}{name}")
+            assert {q.decode(): int(n) for q, n in stored.items()} == {q: n for q, n in sums.items() if n}
+        for tenant in TENANTS:
+            everything = {**live, **self.ledger.waiting, **self.ledger.leased}
+            own = {i.bytes for i, h in everything.items() if h.asked.tenant == tenant}
+            assert set(self.client.zrange(f"{self.broker.prefix}jobs:{tenant}", 0, -1)) == own
+        self.compare_windows()
+
+    def compare_windows(self) -> None:
+        for name, window in self.ledger.windows.items():
+            stored = self.client.get(f"{self.broker.prefix}{name}") or b""
+            size, now = window.size, self.ledger.now_ms
+            found = [b for b in iter_unpack("<ddd", stored) if b[0] >= now // size.width_ms - size.count]
+            assert [b for b in found if b[1:] != (0, 0)] == [
+                (b.at, b.requests, b.tokens) for b in window.live(now) if (b.requests, b.tokens) != (0, 0)
+            ]
+
+
+def asked_of(step: Ask, ids: list[UUID]) -> Asked:
+    jobs = [
+        Wanted(i, QUEUES[q], prompt, most, size) for i, (q, prompt, most, size) in zip(ids, step.jobs, strict=True)
+    ]
+    names = list(dict.fromkeys(job.queue for job in jobs))
+    terms = [
+        QueueTerms(
+            name=name,
+            caps=step.caps,
+            max_wait_ms=step.max_wait_ms,
+            slots=2,
+            prompt_ms=2.0,
+            output_ms=10.0,
+            expected_tokens=100,
+            model_bytes=step.model_bytes,
+            line=tuple(q for q in QUEUES if ".realtime." in q or ".bulk." in name),
+            others=tuple(q for q in QUEUES if ".bulk." in q and ".bulk." not in name),
+        )
+        for name in names
+    ]
+    return Asked(
+        tenant=step.tenant,
+        owner=f"key=sk-{step.tenant}",
+        key=step.key,
+        limits=step.limits,
+        queues=terms,
+        jobs=jobs,
+    )
+
+
+def entry_of(job_id: UUID, held: Held) -> Entry:
+    return Entry(
+        job_id=job_id,
+        queue=held.queue,
+        tenant=held.asked.tenant,
+        prompt_tokens=held.prompt,
+        expected_tokens=held.tokens - held.prompt,
+        estimate=held.work / 1000,
+        request_bytes=held.bytes,
+    )
+
+
+@pytest.mark.once
+@pytest.mark.timeout(300)
+@settings(max_examples=40)
+@given(history=histories())
+def test_the_script_and_the_pure_code_decide_the_same_and_nothing_leaks(valkey: str, history: list[Step]) -> None:
+    client = broker_module.connect(valkey)
+    both = Both(Broker(client, prefix=f"{{admit-{secrets.token_hex(6)}}}:"))
+    client.set(f"{both.broker.prefix}clock", START_MS)
+    for step in history:
+        both.apply(step)
+    client.close()
