@@ -1,5 +1,6 @@
 """Jobs and their history. `lifecycle` is the one writer of a job's status."""
 
+import functools
 from typing import ClassVar
 
 import uuid_utils.compat
@@ -105,6 +106,11 @@ class Job(models.Model):
 
     def __str__(self) -> str:
         return str(self.id)
+
+    @functools.cached_property
+    def history(self) -> "list[JobEvent]":
+        """Its steps so far, as they are when they are first asked for."""
+        return list(self.events.all())
 
     @property
     def queue(self) -> str:

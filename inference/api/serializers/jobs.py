@@ -1,5 +1,7 @@
 """Jobs, as the native API shows them."""
 
+import threading
+from collections.abc import Mapping
 from typing import Any
 
 import orjson
@@ -86,7 +88,7 @@ class JobEventSerializer(serializers.ModelSerializer[JobEvent]):
 class JobDetailSerializer(JobSerializer):
     """A job with its history and its result, the engine's answer."""
 
-    history = JobEventSerializer(source="events.all", many=True)
+    history = JobEventSerializer(many=True)
     result = serializers.SerializerMethodField()
 
     class Meta:
@@ -131,13 +133,31 @@ class JobLookSerializer(JobDetailSerializer):
         return JobWaitingSerializer(held).data if held else None
 
 
+class _Made(threading.local):
+    """A serializer of each kind for each thread: making one takes longer than all that it does with a job."""
+
+    def __init__(self) -> None:
+        self.detail = JobDetailSerializer()
+        self.look = JobLookSerializer()
+
+
+_made = _Made()
+
+
 def job(row: Job, request: HttpRequest | Request) -> dict[str, Any]:
     """Return a job as JSON values, its result included."""
-    return dict(JobDetailSerializer(row, context={"request": request}).data)
+    return _shown(_made.detail, row, {"request": request})
 
 
 def look(row: Job, request: HttpRequest | Request, *, names_operators: bool) -> dict[str, Any]:
     """Return the same and, if it is queued, why it waits: two more trips to Redis."""
     waiting = selectors.waiting_of([row], names_operators=names_operators)
-    context = {"request": request, "waiting": waiting}
-    return dict(JobLookSerializer(row, context=context).data)
+    return _shown(_made.look, row, {"request": request, "waiting": waiting})
+
+
+def _shown(serializer: JobDetailSerializer, row: Job, context: Mapping[str, Any]) -> dict[str, Any]:
+    serializer.context.update(context)
+    try:
+        return dict(serializer.to_representation(row))
+    finally:
+        serializer.context.clear()
