@@ -2,6 +2,7 @@
 
 import contextlib
 import functools
+import hashlib
 import logging
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
@@ -131,11 +132,13 @@ def _queue_anew(job_id: uuid.UUID) -> None:
 
 
 def _offer(caller: Caller, prepared: Sequence[Prepared]) -> entrance.Offer:
+    owner = estimates.owner(api_key_id=caller.api_key_id, tenant=caller.tenant)
     return entrance.Offer(
         tenant=caller.tenant,
-        owner=estimates.owner(api_key_id=caller.api_key_id, tenant=caller.tenant),
+        owner=owner,
         key_limits=caller.key_limits,
         tenant_limits=caller.tenant_limits,
+        ticket=f"{owner}:{_digest(prepared)}",
         candidates=[
             entrance.Candidate(
                 job_id=item.job_id,
@@ -147,6 +150,14 @@ def _offer(caller: Caller, prepared: Sequence[Prepared]) -> entrance.Offer:
             for item in prepared
         ],
     )
+
+
+def _digest(prepared: Sequence[Prepared]) -> str:
+    """Name requests by what they ask: one that comes again asks the same."""
+    digest = hashlib.blake2b(digest_size=8)
+    for item in prepared:
+        digest.update(item.body.encode(errors="surrogatepass"))
+    return digest.hexdigest()
 
 
 def _offer_of(caller: Caller | None, job: Job, limits: Limits) -> entrance.Offer:

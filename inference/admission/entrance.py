@@ -48,6 +48,8 @@ class Offer:
     """`estimates.owner`."""
     key_limits: KeyLimits = NO_KEY_LIMITS
     tenant_limits: TenantLimits = NO_TENANT_LIMITS
+    ticket: str = ""
+    """By which it is known again if it was told to come back (see `Asked`)."""
     candidates: Sequence[Candidate] = field(repr=False)
 
 
@@ -94,6 +96,7 @@ def _admit(offer: Offer, part: Sequence[Candidate], limits: Limits) -> tuple[Ans
         owner=offer.owner,
         key=offer.key_limits,
         limits=offer.tenant_limits,
+        ticket=offer.ticket,
         queues=list(_queues(part, limits)),
         jobs=[_wanted(each) for each in part],
     )

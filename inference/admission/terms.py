@@ -72,6 +72,8 @@ class Asked:
     """`estimates.owner`: whose outputs they will resemble, and whom a key's limits count."""
     key: KeyLimits = NO_KEY_LIMITS
     limits: TenantLimits = NO_TENANT_LIMITS
+    ticket: str = ""
+    """By which a request is known again that comes back when it was told to; empty: any of its owner's is."""
     queues: Sequence[QueueTerms]
     jobs: Sequence[Wanted]
 

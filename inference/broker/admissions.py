@@ -16,7 +16,7 @@ def arguments(asked: Asked, hold_ms: int) -> list[scripts.Argument]:
     places = {terms.name: i for i, terms in enumerate(asked.queues, start=1)}
     queues = itertools.chain.from_iterable(_queue(asked.owner, terms) for terms in asked.queues)
     jobs = itertools.chain.from_iterable(_job(job, places[job.queue]) for job in asked.jobs)
-    return [_head(asked, hold_ms), asked.tenant, asked.owner, *queues, *jobs]
+    return [_head(asked, hold_ms), asked.tenant, asked.owner, asked.ticket or asked.owner, *queues, *jobs]
 
 
 def parse(asked: Asked, reply: list[Any]) -> Answer:

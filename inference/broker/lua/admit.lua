@@ -1,5 +1,5 @@
 -- numbers (queues, jobs, ms that a reservation holds; limits, below 0 where there is none: of the key requests a second,
--- requests and tokens a minute; of the tenant requests and tokens a minute, jobs waiting, jobs unfinished), tenant, owner,
+-- requests and tokens a minute; of the tenant requests and tokens a minute, jobs waiting, jobs unfinished), tenant, owner, ticket,
 -- {queue, numbers (caps in jobs, tokens, bytes and longest wait ms, each below 0 where there is none; slots, ms a prompt
 -- token, ms an output token, expected output where nothing is known, bytes that may wait in all queues or below 0, how
 -- many of the queues that follow come first in line, how many follow), keys of what was learned of outputs and speed
@@ -10,8 +10,8 @@
 local now = now_ms()
 local queue_count, job_count, hold_ms, key_second, key_requests, key_tokens, tenant_requests, tenant_tokens, most_waiting,
   most_unfinished = struct.unpack('<dddddddddd', ARGV[2])
-local tenant, owner, queues, jobs, all_tokens = ARGV[3], ARGV[4], {}, {}, 0
-local at = 5
+local tenant, owner, ticket, queues, jobs, all_tokens = ARGV[3], ARGV[4], ARGV[5], {}, {}, 0
+local at = 6
 
 for i = 1, queue_count do
   local queue = { name = ARGV[at], jobs = 0, tokens = 0, bytes = 0, work = 0, all = {} }
@@ -97,8 +97,8 @@ end
 
 -- What a queue refuses for. Room whose turn has come for others counts as taken.
 local function check_room(queue)
-  queue.turn = turn_of(queue.name, owner, now)
-  local kept, own = turns_before(queue.name, owner, queue.turn, now), { queue.name }
+  queue.turn = turn_of(queue.name, ticket, now)
+  local kept, own = turns_before(queue.name, ticket, queue.turn, now), { queue.name }
   local waiting = call('ZCARD', P .. 'a:' .. queue.name) + call('ZCARD', P .. 'r:' .. queue.name)
   if queue.cap_jobs >= 0 and waiting + kept + queue.jobs > queue.cap_jobs then
     return refusal('queue_jobs', queue.name, queue.cap_jobs, waiting, queue.jobs)
@@ -117,7 +117,7 @@ local function check_queue(queue)
   if not refused then return nil end
   if refused[5] > refused[3] and refused[1] ~= 'wait' then return refused end    -- it never fits
   local expected = queue.slots / math.max(1, queue.work / queue.jobs)
-  refused[6] = give_turn(queue.name, owner, queue.jobs, drain_of(queue.name, expected, now), now)
+  refused[6] = give_turn(queue.name, ticket, queue.jobs, drain_of(queue.name, expected, now), now)
   return refused
 end
 
@@ -141,7 +141,7 @@ local function take()
   for _, job in ipairs(jobs) do reserve(job) end
   for _, queue in ipairs(queues) do
     call('SADD', P .. 'admitting', queue.name)
-    if queue.turn then use_turn(queue.name, owner, queue.turn) end
+    if queue.turn then use_turn(queue.name, ticket, queue.turn) end
   end
   for _, window in pairs({ of_second, of_key, of_tenant }) do
     if window then

@@ -15,7 +15,7 @@
 --   jobs:TENANT     zset  unfinished id -> end of the reservation ms, or waiting, or leased (entry.lua)
 --   rate:OWNER, rate:tenant=TENANT  string  requests and tokens of the last minute; burst:OWNER  of the last second;
 --   drained:QUEUE   string  jobs claimed lately: buckets, packed (windows.lua); each expires with what it counts
---   turns:QUEUE     zset  OWNER:TURN -> when it may come back, ms; turns:QUEUE:OWNER  zset  TURN -> the same
+--   turns:QUEUE     zset  TICKET:TURN -> when it may come back, ms; turns:QUEUE:TICKET  zset  TURN -> the same
 --   next:QUEUE      string  the last of these, ms                turn  string  how many there were
 --   d:QUEUE         zset  waiting id that may not be claimed yet -> from when on, ms; in a: too, and in no order
 --   o:GROUP:LENGTH:TENANT  zset  waiting id -> arrival + sjf_weight * estimate       GROUP is MODEL:TIER

@@ -1,26 +1,27 @@
--- When those may come back whom a full queue refused: places in a virtual line, which moves as the queue does.
+-- When those may come back whom a full queue refused: places in a virtual line, which moves as the queue does. A
+-- request that comes back is known by its ticket: of another, even of the same key, it takes no place.
 local GRACE_MS, LONGEST_MS, EARLY_MS = 5000, 120000, 500
 local SINCE_MS = 2000     -- what a queue drained in less time than this is chance
 
 local function turns_key(queue) return P .. 'turns:' .. queue end
 
--- The first turn of an owner that has come and not lapsed; nil if there is none.
-local function turn_of(queue, owner, now)
-  local found = call('ZRANGEBYSCORE', P .. 'turns:' .. queue .. ':' .. owner, int(now - GRACE_MS), int(now + EARLY_MS),
+-- The first turn of a ticket that has come and not lapsed; nil if there is none.
+local function turn_of(queue, ticket, now)
+  local found = call('ZRANGEBYSCORE', P .. 'turns:' .. queue .. ':' .. ticket, int(now - GRACE_MS), int(now + EARLY_MS),
     'WITHSCORES', 'LIMIT', '0', '1')
   return found[1] and { member = found[1], due = tonumber(found[2]) } or nil
 end
 
 -- Turns of others that have come before: their room is kept.
-local function turns_before(queue, owner, turn, now)
+local function turns_before(queue, ticket, turn, now)
   if call('EXISTS', turns_key(queue)) == 0 then return 0 end
   local from, to = int(now - GRACE_MS), turn and '(' .. int(turn.due) or int(now)
-  return call('ZCOUNT', turns_key(queue), from, to) - call('ZCOUNT', turns_key(queue) .. ':' .. owner, from, to)
+  return call('ZCOUNT', turns_key(queue), from, to) - call('ZCOUNT', turns_key(queue) .. ':' .. ticket, from, to)
 end
 
-local function use_turn(queue, owner, turn)
-  call('ZREM', turns_key(queue), owner .. ':' .. turn.member)
-  call('ZREM', turns_key(queue) .. ':' .. owner, turn.member)
+local function use_turn(queue, ticket, turn)
+  call('ZREM', turns_key(queue), ticket .. ':' .. turn.member)
+  call('ZREM', turns_key(queue) .. ':' .. ticket, turn.member)
 end
 
 -- Jobs per ms that leave the queue: as measured since its oldest job came, else as expected.
@@ -35,13 +36,13 @@ local function drain_of(queue, expected, now)
 end
 
 -- The next place in the line, for so many jobs: ms until it comes. Beyond LONGEST_MS there is none to have.
-local function give_turn(queue, owner, jobs, drain, now)
+local function give_turn(queue, ticket, jobs, drain, now)
   local due = math.max(now, tonumber(call('GET', P .. 'next:' .. queue) or 0)) + jobs / drain
   if not (due <= now + LONGEST_MS) then return LONGEST_MS end
   call('SET', P .. 'next:' .. queue, int(due), 'PX', LONGEST_MS)
-  local member, own = tostring(call('INCR', P .. 'turn')), turns_key(queue) .. ':' .. owner
+  local member, own = tostring(call('INCR', P .. 'turn')), turns_key(queue) .. ':' .. ticket
   call('ZADD', own, int(due), member)
-  call('ZADD', turns_key(queue), int(due), owner .. ':' .. member)
+  call('ZADD', turns_key(queue), int(due), ticket .. ':' .. member)
   for _, key in ipairs({ own, turns_key(queue) }) do
     call('ZREMRANGEBYSCORE', key, '-inf', '(' .. int(now - GRACE_MS))
     call('PEXPIRE', key, LONGEST_MS + GRACE_MS)
