@@ -20,6 +20,7 @@ from inference.lifecycle.changes import (
     Work,
 )
 from inference.lifecycle.commit import apply, create
+from inference.lifecycle.tiers import change_tier
 
 __all__ = [
     "Account",
@@ -35,5 +36,6 @@ __all__ = [
     "Succeed",
     "Work",
     "apply",
+    "change_tier",
     "create",
 ]
