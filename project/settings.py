@@ -6,6 +6,8 @@ from typing import Any, Final
 from django.core.exceptions import ImproperlyConfigured
 from environs import Env, validate
 
+from project import admin_look
+
 env = Env()
 
 BASE_DIR: Final = Path(__file__).resolve().parent.parent
@@ -18,6 +20,7 @@ ALLOWED_HOSTS: list[str] = env.list("DJANGO_ALLOWED_HOSTS", ["localhost", "127.0
 CSRF_TRUSTED_ORIGINS: list[str] = env.list("DJANGO_CSRF_TRUSTED_ORIGINS", [])
 
 INSTALLED_APPS = [
+    "unfold",  # before the admin, whose site it replaces
     "django.contrib.admin",
     "django.contrib.auth",
     "django.contrib.contenttypes",
@@ -145,6 +148,8 @@ USE_TZ = True
 LOGIN_URL = "dashboard:login"
 LOGIN_REDIRECT_URL = "dashboard:home"
 LOGOUT_REDIRECT_URL = "dashboard:login"
+
+UNFOLD = admin_look.UNFOLD
 
 STATIC_URL = "static/"
 STATICFILES_DIRS = [BASE_DIR / "static"]

@@ -1,23 +1,28 @@
 """Live numbers beside the rows that they are about."""
 
+import contextlib
 from typing import Any, Final, Literal
 
 from django.contrib import admin
 from django.db.models import Model
 from django.http import HttpRequest
 
-from inference import broker, selectors
-from inference.rows import Totals
+from inference import broker, consequences, selectors
+from inference.rows import QueueRow, Totals
 from inference.templatetags import shown
 
-COLUMNS: Final = ("waiting", "backlog", "running")
+COLUMNS: Final = ("waiting", "running", "backlog", "expected_wait")
+
+Part = Literal["queue", "model", "tier", "length"]
 
 
 class WithBacklog:
     """Mixed into a ModelAdmin whose rows have queues: the columns `COLUMNS`, read once a page."""
 
-    queues_by: Literal["queue", "model", "tier", "length"]
+    queues_by: Part
     """The part of a queue's name that the rows' keys are."""
+    bounds: frozenset[str]
+    """Fields that refuse jobs or hold them back."""
 
     def get_changelist_instance(self, request: HttpRequest) -> Any:
         """Put the numbers on the rows that the page shows; none while Redis is away."""
@@ -29,6 +34,24 @@ class WithBacklog:
         for row in page.result_list:
             row.totals = found.get(row.pk, selectors.totals([], []))
         return page
+
+    def look(self, request: HttpRequest) -> None:
+        """Read the queues before a change."""
+        with contextlib.suppress(broker.BrokerAway):
+            request.__dict__["_queues"] = selectors.queue_rows()
+
+    def consequences(self, request: HttpRequest, before: Any, after: Any, changed: set[str]) -> list[str]:
+        """Return what a change of `bounds` would refuse or hold back."""
+        if not self.bounds & changed:
+            return []
+        rows: list[QueueRow] | None = request.__dict__.get("_queues")
+        if rows is None:
+            return [consequences.UNKNOWN]
+        return self.taken_away(before, after, [row for row in rows if getattr(row, self.queues_by) == after.pk])
+
+    def taken_away(self, before: Any, after: Any, rows: list[QueueRow]) -> list[str]:
+        """Return what a change does to these queues: one of `inference.consequences`."""
+        raise NotImplementedError
 
     @admin.display(description="waiting")
     def waiting(self, row: Model) -> str:
@@ -47,6 +70,12 @@ class WithBacklog:
         """Return how many jobs workers hold."""
         totals = _totals(row)
         return shown.count(totals.leases if totals else None)
+
+    @admin.display(description="expected wait")
+    def expected_wait(self, row: Model) -> str:
+        """Return how long a job that came now would wait, in the queue where that is longest."""
+        totals = _totals(row)
+        return shown.seconds(totals.expected_wait_seconds if totals else None)
 
 
 def _totals(row: Model) -> Totals | None:

@@ -1,12 +1,13 @@
 """Pause, drain and resume as actions on lists, with a line in each row's history."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
 from django.contrib import admin, messages
 from django.db.models import Model, QuerySet
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
 
+from inference.admin import confirming
 from inference.halts import Action
 from inference.models import Halted
 from inference.templatetags import shown
@@ -23,11 +24,15 @@ def by(request: HttpRequest) -> str:
 
 
 class WithHalts:
-    """Mixed into a ModelAdmin whose rows' keys are names to halt: `ACTIONS`, and the column `halted`."""
+    """Mixed into one that `Confirms`, whose rows' keys are names to halt: `ACTIONS`, and a column `halted`."""
 
     halt: Callable[..., Iterable[Model]]
     """`halts.halt_queues` or `halts.halt_workers`, as a static method."""
     halt_permission: str
+
+    def halting(self, action: Action, names: Sequence[str]) -> list[str]:
+        """Return what a pause or drain of these would hold back or refuse."""
+        raise NotImplementedError
 
     @admin.display(description="halted or resumed")
     def halted(self, row: Halted) -> str:
@@ -39,24 +44,29 @@ class WithHalts:
         return request.user.has_perm(self.halt_permission)
 
     @admin.action(description="Pause: claim nothing", permissions=["halt"])
-    def pause(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
+    def pause(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponse | None:
         """Have nothing claimed."""
-        self._act(request, queryset, Action.PAUSE)
+        return self._act(request, queryset, Action.PAUSE)
 
     @admin.action(description="Drain: work off what is there, take no more", permissions=["halt"])
-    def drain(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
+    def drain(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponse | None:
         """Have nothing more taken."""
-        self._act(request, queryset, Action.DRAIN)
+        return self._act(request, queryset, Action.DRAIN)
 
     @admin.action(description="Resume", permissions=["halt"])
-    def resume(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
+    def resume(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponse | None:
         """End both."""
-        self._act(request, queryset, Action.RESUME)
+        return self._act(request, queryset, Action.RESUME)
 
-    def _act(self, request: HttpRequest, queryset: QuerySet[Any], action: Action) -> None:
+    def _act(self, request: HttpRequest, queryset: QuerySet[Any], action: Action) -> HttpResponse | None:
         rows = list(queryset)
-        self.halt(action, [row.pk for row in rows], by=by(request))
+        names = [row.pk for row in rows]
+        if action is not Action.RESUME and not confirming.is_confirmed(request):
+            response: HttpResponse = self.ask(request, self.halting(action, names))  # type: ignore[attr-defined]
+            return response
+        self.halt(action, names, by=by(request))
         for row in rows:
             self.log_change(request, row, SAID[action])  # type: ignore[attr-defined]  # ModelAdmin has it
         told = f"{SAID[action]} {', '.join(str(row) for row in rows)}"
         self.message_user(request, told, messages.SUCCESS)  # type: ignore[attr-defined]
+        return None

@@ -1,18 +1,24 @@
 """Jobs and their history."""
 
+import functools
 import uuid
 from collections import Counter
 from collections.abc import Callable
 from typing import Final
 
+from django import forms
 from django.contrib import admin, messages
 from django.db.models import QuerySet
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
+from unfold.widgets import UnfoldAdminSelectWidget
 
-from inference import errors, selectors, submission
+from inference import errors, retiering, selectors, submission
+from inference.admin import confirming
+from inference.admin.base import ModelAdmin, TabularInline
+from inference.admin.confirming import Confirms
 from inference.admin.readonly import ReadOnly
 from inference.dashboard import texts
-from inference.models import Job, JobEvent
+from inference.models import Job, JobEvent, Tier
 from inference.states import JobStatus
 from inference.templatetags import shown
 
@@ -20,7 +26,13 @@ REFUSALS_SHOWN: Final = 3
 """Of an action on many jobs; the others are counted."""
 
 
-class JobEventInline(ReadOnly, admin.TabularInline):
+class TierChoice(forms.Form):
+    """Asks which tier jobs are to move to."""
+
+    tier = forms.ModelChoiceField(Tier.objects, widget=UnfoldAdminSelectWidget)
+
+
+class JobEventInline(ReadOnly, TabularInline):
     """A job's history, below it."""
 
     model = JobEvent
@@ -30,7 +42,7 @@ class JobEventInline(ReadOnly, admin.TabularInline):
 
 
 @admin.register(Job)
-class JobAdmin(ReadOnly, admin.ModelAdmin):
+class JobAdmin(ReadOnly, Confirms, ModelAdmin):
     """Read-only, but for what a person may ask of a job: to end, or to begin anew."""
 
     list_display = ("short_id", "status", "owner", "queue", "queue_time", "tokens", "attempts", "created_at")
@@ -39,7 +51,7 @@ class JobAdmin(ReadOnly, admin.ModelAdmin):
     search_help_text = "A job's whole id, as clients get it in x-sluice-job-id."
     show_full_result_count = False
     inlines = (JobEventInline,)
-    actions = ("cancel", "retry")
+    actions = ("cancel", "retry", "change_tier")
     readonly_fields = ("queue_time", "estimate", "used", "prompt", "answer")
     fieldsets = (
         (None, {"fields": ("id", "status", "tenant", "api_key", "model", "tier", "length")}),
@@ -122,7 +134,8 @@ class JobAdmin(ReadOnly, admin.ModelAdmin):
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Job]:
         """Return all jobs; the long texts are read for the one that is looked at."""
-        return super().get_queryset(request).defer("request", "result")
+        jobs: QuerySet[Job] = super().get_queryset(request)
+        return jobs.defer("request", "result")
 
     def has_operate_permission(self, request: HttpRequest) -> bool:
         """Whether the user may cancel and retry: whoever could change jobs, were they not read-only."""
@@ -131,21 +144,38 @@ class JobAdmin(ReadOnly, admin.ModelAdmin):
     @admin.action(description="Cancel, queued or running", permissions=["operate"])
     def cancel(self, request: HttpRequest, queryset: QuerySet[Job]) -> None:
         """End the chosen jobs; finished ones stay as they are."""
-        self._each(request, queryset, submission.cancel)
+        self._each(request, queryset, functools.partial(submission.cancel, caller=None), "Cancelled.")
 
     @admin.action(description="Retry failed, cancelled and expired jobs", permissions=["operate"])
     def retry(self, request: HttpRequest, queryset: QuerySet[Job]) -> None:
         """Queue the chosen jobs anew."""
-        self._each(request, queryset, submission.retry)
+        self._each(request, queryset, functools.partial(submission.retry, caller=None), "Queued anew.")
 
-    def _each(self, request: HttpRequest, queryset: QuerySet[Job], verb: Callable[..., Job]) -> None:
+    @admin.action(description="Change the tier of queued jobs", permissions=["operate"])
+    def change_tier(self, request: HttpRequest, queryset: QuerySet[Job]) -> HttpResponse | None:
+        """Move the chosen jobs to a tier that is asked for; those that no longer wait stay."""
+        form = TierChoice(request.POST if confirming.is_confirmed(request) else None)
+        if not form.is_valid():
+            count = queryset.count()
+            told = [f"Move {count} job{'' if count == 1 else 's'} to another tier; they keep their arrival."]
+            return self.ask(request, told, form)
+        tier = form.cleaned_data["tier"].name
+        verb = functools.partial(retiering.change_tier, tier=tier)
+        self._each(request, queryset, verb, f"Moved to tier {tier}.")
+        return None
+
+    def _each(self, request: HttpRequest, queryset: QuerySet[Job], verb: Callable[..., Job], said: str) -> None:
+        """Do it to each job; who did is in the admin's log, since clients may read a job's own events."""
         now: dict[uuid.UUID, str] = {}
         refused: list[str] = []
         for job_id in queryset.values_list("id", flat=True):
             try:
-                now[job_id] = verb(caller=None, job_id=job_id).status
+                job = verb(job_id=job_id)
             except errors.SluiceError as error:
                 refused.append(f"{job_id}: {error}")
+                continue
+            now[job_id] = job.status
+            self.log_change(request, job, said)
         self._tell(request, now, refused)
 
     def _tell(self, request: HttpRequest, now: dict[uuid.UUID, str], refused: list[str]) -> None:
@@ -166,7 +196,7 @@ def _summary(now: dict[uuid.UUID, str]) -> str:
 
 
 @admin.register(JobEvent)
-class JobEventAdmin(ReadOnly, admin.ModelAdmin):
+class JobEventAdmin(ReadOnly, ModelAdmin):
     """The history of all jobs together."""
 
     list_display = ("at", "kind", "job_id", "worker", "attempt", "detail")

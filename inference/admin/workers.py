@@ -1,25 +1,34 @@
 """Workers as they last reported themselves."""
 
 import math
+from collections.abc import Sequence
 
 from django.contrib import admin
 
-from inference import clock, fleet, halts
+from inference import clock, consequences, fleet, halts
+from inference.admin.base import ModelAdmin
+from inference.admin.confirming import Confirms
 from inference.admin.halts import ACTIONS, WithHalts
+from inference.admin.history import WithHistory
 from inference.admin.readonly import ReadOnly
 from inference.models import Worker, WorkerLimit
 from inference.templatetags import shown
 
 
-class HaltsWorkers(WithHalts, ReadOnly):
+class HaltsWorkers(WithHalts, ReadOnly, Confirms):
     """Mixed into a ModelAdmin whose rows' keys are names of workers."""
 
     halt = staticmethod(halts.halt_workers)
     halt_permission = halts.WORKER_PERMISSION
 
+    def halting(self, action: halts.Action, names: Sequence[str]) -> list[str]:  # noqa: ARG002 - both hold back
+        """Return what a pause or drain of these workers does."""
+        running = dict(Worker.objects.filter(name__in=names).values_list("name", "in_flight"))
+        return [consequences.of_worker(name, running.get(name, 0)) for name in names]
+
 
 @admin.register(WorkerLimit)
-class WorkerLimitAdmin(HaltsWorkers, admin.ModelAdmin):
+class WorkerLimitAdmin(HaltsWorkers, WithHistory, ModelAdmin):
     """What was said of workers, of those too that are gone."""
 
     actions = ACTIONS
@@ -28,7 +37,7 @@ class WorkerLimitAdmin(HaltsWorkers, admin.ModelAdmin):
 
 
 @admin.register(Worker)
-class WorkerAdmin(HaltsWorkers, admin.ModelAdmin):
+class WorkerAdmin(HaltsWorkers, ModelAdmin):
     """The registry of workers."""
 
     actions = ACTIONS

@@ -2,10 +2,11 @@
 
 import re
 from collections.abc import Callable
+from typing import Any
 
 import httpx
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Locator, expect
 
 from tests.acceptance import fleet
 from tests.acceptance.stacks import Stack
@@ -16,24 +17,42 @@ pytestmark = pytest.mark.timeout(240)
 
 Admin = Callable[..., Visitor]
 
+QUEUE = "smollm2-135m-instruct.bulk.short"
+
 expect.set_options(timeout=PATIENCE_MS)
 
 
 def set_weight(person: Visitor, tier: str, weight: str) -> None:
     person.open(f"/admin/inference/tier/{tier}/change/")
     person.page.get_by_label("Weight").fill(weight)
+    save(person)
+    expect(told(person)).to_contain_text("was changed successfully")
+
+
+def save(person: Visitor) -> None:
     person.page.get_by_role("button", name="Save", exact=True).click()
-    expect(person.page.locator(".messagelist .success")).to_contain_text("was changed successfully")
+
+
+def told(person: Visitor) -> Locator:
+    """What the page says of what was done."""
+    return person.page.locator("#main")
+
+
+def say_yes(person: Visitor) -> None:
+    person.page.get_by_role("button", name=re.compile("Yes")).click()
 
 
 def test_a_tiers_weight_is_edited(admin: Admin) -> None:
     person = admin("/admin/")
     person.photograph("admin")
     set_weight(person, "bulk", "3")
-    expect(person.page.get_by_role("row", name="bulk").locator(".field-weight")).to_have_text("3.0")
+    weight = person.page.get_by_role("row", name="bulk").locator("input[name$=-weight]")
+    expect(weight).to_have_value("3.0")
     person.photograph("admin-tiers")
 
-    set_weight(person, "bulk", "1")
+    weight.fill("1")
+    save(person)
+    expect(told(person)).to_contain_text("1 tier was changed successfully")
 
 
 def test_a_key_is_shown_once_works_and_is_revoked(admin: Admin, stack: Stack) -> None:
@@ -41,15 +60,16 @@ def test_a_key_is_shown_once_works_and_is_revoked(admin: Admin, stack: Stack) ->
     person.open("/admin/inference/apikey/add/")
     person.page.get_by_label("Name").fill("browser test")
     person.page.get_by_label("Tenant").select_option("default")
-    person.page.get_by_role("button", name="Save", exact=True).click()
-    key = person.page.locator(".messagelist code").inner_text()
+    save(person)
+    key = person.page.locator("code").inner_text()
     person.photograph("admin-key")
     assert models(stack, key).status_code == 200
 
     person.page.reload()
     expect(person.page.locator("body")).not_to_contain_text(key)
     choose(person, "browser test", "Revoke")
-    expect(person.page.locator(".messagelist .success")).to_contain_text("1 revoked")
+    say_yes(person)
+    expect(told(person)).to_contain_text("1 revoked")
     until(lambda: models(stack, key).status_code == 401, what="the key is refused")
 
 
@@ -61,10 +81,54 @@ def models(stack: Stack, key: str) -> httpx.Response:
 def choose(person: Visitor, row: str, action: str) -> None:
     """Tick the row and do the action."""
     page = person.page
-    page.get_by_role("row", name=row).get_by_role("checkbox").check()
+    page.get_by_role("row", name=row).get_by_role("checkbox").first.check()
     label = page.locator("select[name=action] option", has_text=re.compile(action)).inner_text()
     page.locator("select[name=action]").select_option(label=label)
-    page.get_by_role("button", name="Run the selected action").or_(page.get_by_role("button", name="Go")).click()
+    page.get_by_role("button", name="Run").click()
+
+
+def submit(stack: Stack) -> httpx.Response:
+    """Ask for a short answer in the tier bulk."""
+    body: dict[str, Any] = {"messages": [{"role": "user", "content": "Hello"}], "max_tokens": 2, "tier": "bulk"}
+    with stack.client() as client:
+        return client.post("/api/v1/jobs/", json={"model": QUEUE.partition(".")[0], **body})
+
+
+@pytest.mark.parametrize(("size", "scheme"), [("desktop", "dark"), ("phone", "light")])
+def test_a_cap_is_lowered_a_queue_paused_and_both_are_reverted(
+    admin: Admin, stack: Stack, size: str, scheme: str
+) -> None:
+    person = admin("/admin/", size=size, scheme=scheme)
+    change, history = (f"/admin/inference/queuelimit/{QUEUE}/{page}/" for page in ("change", "history"))
+    person.open("/admin/inference/queuelimit/")
+    assert person.overflow() <= 0
+    person.photograph("admin-queues")
+    person.open(change)
+    person.page.get_by_label("Max jobs").fill("0")
+    person.page.get_by_label("Paused").check()
+    assert person.overflow() <= 0
+    save(person)
+    asked = person.page.locator("#consequences")
+    expect(asked).to_contain_text("max jobs of 0: new jobs get 429.")
+    expect(asked).to_contain_text(f"Pause {QUEUE}")
+    assert person.overflow() <= 0
+    person.photograph("admin-asked")
+    assert submit(stack).status_code == 202
+
+    say_yes(person)
+    expect(told(person)).to_contain_text("was changed successfully")
+    until(lambda: submit(stack).status_code == 429, what="the cap holds")
+    person.open("/admin/")
+    expect(person.page.locator(".part").first).to_contain_text("paused")
+    person.photograph("admin-overview")
+    person.open(history)
+    assert person.overflow() <= 0
+    person.photograph("admin-history")
+    person.page.get_by_role("button", name="Revert").first.click()
+    say_yes(person)
+    expect(told(person)).to_contain_text("Reverted: ")
+    until(lambda: submit(stack).status_code == 202, what="jobs are taken again")
+    until(lambda: fleet.waiting(stack) + fleet.leases(stack) == 0, seconds=30, what="what waited has run")
 
 
 @pytest.mark.parametrize(("size", "scheme"), [("desktop", "light"), ("phone", "dark")])
@@ -74,20 +138,23 @@ def test_a_running_job_is_found_by_its_id_and_cancelled(
     [job_id] = fleet.submit(stack, 1, max_tokens=400)
     person = admin("/admin/", size=size, scheme=scheme)
     person.open("/admin/inference/job/")
+    assert person.overflow() <= 0
     person.photograph("admin-jobs")
-    person.page.get_by_role("searchbox").or_(person.page.locator("#searchbar")).first.fill(job_id)
-    person.page.get_by_role("button", name="Search").click()
+    person.page.locator("#searchbar").fill(job_id)
+    person.page.locator("#searchbar").press("Enter")
     choose(person, f"{job_id[:8]}…{job_id[-4:]}", "Cancel")
 
-    expect(person.page.locator(".messagelist .success")).to_contain_text(f"{job_id} is cancelled")
+    expect(told(person)).to_contain_text(f"{job_id} is cancelled")
     assert fleet.job(stack, job_id)["status"] == "cancelled"
     person.open(f"/admin/inference/job/{job_id}/change/")
     expect(person.page.locator("#events-group")).to_contain_text("by an admin")
+    assert person.overflow() <= 0
     person.photograph("admin-job")
 
 
 def test_the_admin_and_the_dashboard_lead_to_each_other(admin: Admin) -> None:
     person = admin("/admin/")
+    person.page.locator("#nav-sidebar").get_by_text("admin", exact=True).click()
     person.page.get_by_role("link", name="Dashboard").click()
     person.page.wait_for_url("**/dashboard/")
     person.page.get_by_role("link", name="Admin").click()

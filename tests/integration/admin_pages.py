@@ -37,7 +37,15 @@ def url(model: type[Model], page: str, *args: Any) -> str:
 def act(client: Client, model: type[Model], action: str, *keys: object) -> str:
     """Do an action of a list to the rows; return the page after it."""
     data = {"action": action, "_selected_action": [str(key) for key in keys]}
-    return client.post(url(model, "changelist"), data, follow=True).content.decode()
+    shown: str = send(client, url(model, "changelist"), data).content.decode()
+    return shown
+
+
+def send(client: Client, path: str, data: dict[str, Any]) -> Any:
+    """Send a form; who is asked whether they are sure says yes. Returns the page after it."""
+    answer = client.post(path, data, follow=True)
+    is_asked = "admin/confirm.html" in [template.name for template in answer.templates]
+    return client.post(path, data | {"_confirmed": "yes"}, follow=True) if is_asked else answer
 
 
 def fields_of(row: Model, **changes: Any) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from inference import fleet, halts, snapshot
 from inference.models import ApiKey, QueueLimit, Tier, Worker, WorkerLimit
 from tests import factories
 from tests.integration import admin_pages
-from tests.integration.admin_pages import act, url
+from tests.integration.admin_pages import act, send, url
 
 page = admin_pages.page
 
@@ -54,7 +54,7 @@ def form(**changes: Any) -> dict[str, Any]:
 def test_a_pause_ticked_in_the_form_is_one_as_any_other(page: Client) -> None:
     QueueLimit.objects.create(queue=QUEUE)
     change = url(QueueLimit, "change", QUEUE)
-    page.post(change, form(is_paused="on"))
+    send(page, change, form(is_paused="on"))
     row = QueueLimit.objects.get(queue=QUEUE)
     assert (row.is_paused, row.halted_by, row.resumed_at) == (True, "user root", None)
     page.post(change, form(**{"initial-is_paused": "True"}))
@@ -90,7 +90,7 @@ def test_a_form_that_was_overtaken_ends_no_pause_and_keeps_what_its_user_changed
     row = QueueLimit.objects.get(queue=QUEUE)
     assert (row.is_paused, row.halted_by, row.max_jobs, row.max_in_flight) == (True, "key ops of acme", 7, 5)
 
-    page.post(change, opened | {"is_draining": "on"})
+    send(page, change, opened | {"is_draining": "on"})
     row.refresh_from_db()
     assert (row.is_paused, row.is_draining, row.halted_by, row.resumed_at) == (True, True, "user root", None)
 

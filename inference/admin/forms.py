@@ -1,0 +1,136 @@
+"""Forms of limits: what no field can know of itself is checked here, and said in words."""
+
+from datetime import datetime
+from typing import Any
+
+from django import forms
+from django.utils import timezone
+
+from inference import snapshot
+from inference.models import LengthClass, Tier
+
+
+class LimitForm(forms.ModelForm):
+    """A row of limits, whole or in part: a list edits a few of its fields."""
+
+    def would_be(self, field: str) -> Any:
+        """Return a field's value as the form would leave it; None also where it is wrong, which is told."""
+        if field in self.fields:
+            return self.cleaned_data.get(field)
+        return getattr(self.instance, field)
+
+    def refuse(self, field: str, told: str) -> None:
+        """Say what is wrong, at the field if the form has it."""
+        self.add_error(field if field in self.fields else None, told)
+
+    def check_order(self, smaller: str, larger: str, why: str) -> None:
+        """Refuse a smaller bound above a larger one; `why` says what would come of it."""
+        small, large = self.would_be(smaller), self.would_be(larger)
+        if small is not None and large is not None and small > large:
+            name = larger.removesuffix("_seconds").replace("_", " ")
+            unit = " s" if larger.endswith("_seconds") else ""
+            self.refuse(smaller, f"{small:g}{unit} is more than the {name}, {large:g}{unit}: {why}.")
+
+
+class TierForm(LimitForm):
+    """A tier, checked against the others."""
+
+    def clean_service_tiers(self) -> list[str]:
+        """Refuse a value that picks another tier already: nothing would say which one wins."""
+        values: list[str] = self.cleaned_data["service_tiers"] or []
+        for other in Tier.objects.exclude(pk=self.instance.pk):
+            if doubled := sorted(set(values) & set(other.service_tiers)):
+                picked = ", ".join(doubled)
+                raise forms.ValidationError(f"{picked} already picks tier {other}: remove it there first.")
+        return values
+
+    def clean(self) -> dict[str, Any]:
+        """Refuse waits that contradict each other."""
+        cleaned: dict[str, Any] = super().clean() or {}
+        target = self.would_be("target_wait_seconds")
+        if target is not None and target < 0:
+            self.refuse("target_wait_seconds", "A wait cannot be negative; leave it empty for no objective.")
+        self.check_order("target_wait_seconds", "start_deadline_seconds", "jobs would expire first")
+        self.check_order(
+            "target_wait_seconds", "max_wait_seconds", "jobs that would miss the objective are not even taken"
+        )
+        self.check_order("max_wait_seconds", "start_deadline_seconds", "jobs would be taken that expire first")
+        return cleaned
+
+
+class LengthClassForm(LimitForm):
+    """A length class, whose bound stays between its neighbours'."""
+
+    def clean_max_prompt_tokens(self) -> int | None:
+        """Refuse a bound that no prompt fits, that another class has, or beyond a neighbour's."""
+        bound: int | None = self.cleaned_data["max_prompt_tokens"]
+        if bound == 0:
+            raise forms.ValidationError("No prompt has 0 tokens.")
+        others = LengthClass.objects.exclude(pk=self.instance.pk)
+        if bound is None and (other := others.filter(max_prompt_tokens=None).first()):
+            raise forms.ValidationError(f"{other} has no bound already: every longer prompt is its own.")
+        if self.instance.pk:
+            self._check_neighbours(bound, list(others))
+        return bound
+
+    def _check_neighbours(self, bound: int | None, others: list[LengthClass]) -> None:
+        was = _as_number(LengthClass.objects.filter(pk=self.instance.pk).values_list("max_prompt_tokens").get()[0])
+        for other in others:
+            its = _as_number(other.max_prompt_tokens)
+            if (was < its) != (_as_number(bound) < its):
+                told = (
+                    f"{_said(bound)} is beyond {other} ({_said(other.max_prompt_tokens)}): change that one first."
+                )
+                raise forms.ValidationError(told)
+
+
+def _as_number(bound: int | None) -> float:
+    return float("inf") if bound is None else bound
+
+
+def _said(bound: int | None) -> str:
+    return "no bound" if bound is None else f"{bound:,}"
+
+
+class ServedModelForm(LimitForm):
+    """A model with options that its engine would start with."""
+
+    def clean(self) -> dict[str, Any]:
+        """Refuse what vLLM refuses, before an engine fails on it."""
+        cleaned: dict[str, Any] = super().clean() or {}
+        batched, sequences = self.would_be("max_num_batched_tokens"), self.would_be("max_num_seqs")
+        if batched is not None and sequences is not None and batched < sequences:
+            told = f"{batched} is less than max num seqs, {sequences}: a step must have a token for each sequence."
+            self.refuse("max_num_batched_tokens", told)
+        return cleaned
+
+
+class QueueLimitForm(LimitForm):
+    """Limits of a queue that exists."""
+
+    def clean_queue(self) -> str:
+        """Refuse the name of no queue: it would hold nothing back."""
+        queue: str = self.cleaned_data["queue"]
+        names = snapshot.read().queues()
+        if queue not in names:
+            raise forms.ValidationError(f"There is no queue {queue}. There are: {', '.join(names)}.")
+        return queue
+
+
+class PriceForm(LimitForm):
+    """A price from now on, or from a moment to come."""
+
+    def clean_valid_from(self) -> datetime:
+        """Take a moment that has passed as now: what was used has its price already."""
+        wanted: datetime = self.cleaned_data["valid_from"]
+        return max(wanted, timezone.now())
+
+
+class TenantForm(LimitForm):
+    """A tenant with caps that can be reached."""
+
+    def clean(self) -> dict[str, Any]:
+        """Refuse a cap on waiting jobs that the one on waiting and running ones hides."""
+        cleaned: dict[str, Any] = super().clean() or {}
+        self.check_order("max_queued_jobs", "max_unfinished_jobs", "it would never be reached")
+        return cleaned

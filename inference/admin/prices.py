@@ -1,0 +1,94 @@
+"""What use costs, what may be spent, and what was."""
+
+from decimal import Decimal
+from typing import Any
+
+from django.contrib import admin
+from django.http import HttpRequest
+
+from inference import budgets, charges, clock, consequences, limits
+from inference.admin.base import LimitAdmin, ModelAdmin
+from inference.admin.forms import LimitForm, PriceForm
+from inference.admin.readonly import ReadOnly
+from inference.models import Budget, Price, Usage
+from inference.templatetags import shown
+
+
+@admin.register(Price)
+class PriceAdmin(LimitAdmin):
+    """The price list. A price that is in force is not changed: another one follows it."""
+
+    form = PriceForm
+    list_display = (
+        *("model", "tier", "valid_from", "prompt_per_million", "output_per_million", "per_engine_second"),
+        "is_in_force",
+    )
+    list_filter = ("model", "tier")
+    list_select_related = ("model", "tier")
+
+    @admin.display(description="began", boolean=True)
+    def is_in_force(self, price: Price) -> bool:
+        """Whether it has begun; the last that has is what counts."""
+        return price.valid_from <= clock.reckoned()
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        """Keep a price that has begun as it is: use was charged by it."""
+        may: bool = super().has_change_permission(request, obj)
+        return may and (obj is None or obj.valid_from > clock.reckoned())
+
+
+@admin.register(Budget)
+class BudgetAdmin(LimitAdmin):
+    """What tenants and keys may spend in a month."""
+
+    form = LimitForm
+    list_display = ("tenant", "api_key", "monthly", "spent", "share")
+    list_editable = ("monthly",)
+    list_display_links = ("tenant",)
+    list_filter = ("tenant",)
+    list_select_related = ("tenant", "api_key")
+
+    @admin.display(description="spent this month")
+    def spent(self, budget: Budget) -> str:
+        """Return what was spent of it."""
+        return shown.money(_spent(budget))
+
+    @admin.display(description="share")
+    def share(self, budget: Budget) -> str:
+        """Return the part that is spent."""
+        return f"{_spent(budget) / budget.monthly:.0%}" if budget.monthly else shown.NONE
+
+    def consequences(self, request: HttpRequest, before: Any, after: Any, changed: set[str]) -> list[str]:  # noqa: ARG002
+        """Return what a budget below what is spent does."""
+        return consequences.of_budget(before, after, spent=_spent(after)) if "monthly" in changed else []
+
+
+def _spent(budget: Budget) -> Decimal:
+    key = budget.api_key.prefix if budget.api_key else ""
+    known = limits.Budget(budget.tenant_id, key, charges.nano_of(budget.monthly))
+    month = charges.month_of(charges.day_of(clock.reckoned()))
+    return charges.amount(budgets.spent_by([known], month)[known.owner])
+
+
+@admin.register(Usage)
+class UsageAdmin(ReadOnly, ModelAdmin):
+    """What was used, day by day; sums are at `/api/v1/usage/`."""
+
+    list_display = (
+        *("day", "tenant", "api_key", "model", "tier", "jobs", "prompt_tokens", "output_tokens"),
+        *("engine_seconds", "cost"),
+    )
+    list_filter = ("tenant", "model", "tier")
+    search_fields = ("tenant", "api_key")
+    date_hierarchy = "day"
+    show_full_result_count = False
+
+    @admin.display(description="engine time")
+    def engine_seconds(self, row: Usage) -> str:
+        """Return the time in the engine."""
+        return shown.seconds(row.engine_ms / 1000)
+
+    @admin.display(description="cost")
+    def cost(self, row: Usage) -> str:
+        """Return what it cost, by the prices of the time."""
+        return shown.money(charges.amount(row.cost_nano))

@@ -1,0 +1,184 @@
+"""Roles: a viewer changes nothing, by no form and no crafted request; an operator sets limits and no more."""
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any, cast
+
+import pytest
+from django.apps import apps
+from django.contrib import admin
+from django.contrib.auth.models import Group, User
+from django.core import serializers
+from django.db.models import Model
+from django.test import Client
+from django.urls import NoReverseMatch, URLPattern, reverse
+
+from inference import fleet, halts
+from inference.broker import Broker
+from inference.models import ApiKey, Edit, Job, Membership, QueueLimit, ServedModel, Tenant, Tier
+from tests import factories
+from tests.integration import admin_pages
+from tests.integration.admin_pages import act, fields_of, send, url
+
+page = admin_pages.page
+
+QUEUE = f"{factories.MODEL}.standard.short"
+OWN = {"logout", "password_change", "login"}
+"""What everyone may do, to themselves."""
+CRAFTED: dict[str, Any] = {
+    **dict.fromkeys(("weight", "max_jobs", "max_in_flight", "max_queued_jobs", "requests_per_minute"), "77"),
+    **dict.fromkeys(("is_paused", "is_draining", "revoked", "is_operator", "is_superuser", "is_staff"), "on"),
+    "name": "crafted",
+    "status": "succeeded",
+    "queue": QUEUE,
+    "tenant": "default",
+    "username": "crafted",
+    "post": "yes",
+    "_confirmed": "yes",
+    "tier": "bulk",
+    "password1": "a-long-password",
+    "usable_password": "true",
+    "password2": "a-long-password",
+}
+
+
+def made(role: str) -> User:
+    user = User.objects.create_user(role, is_staff=True)
+    user.groups.add(Group.objects.get(name=role))
+    return user
+
+
+def patterns() -> Iterator[tuple[type[Model] | None, URLPattern]]:
+    yield from ((None, pattern) for pattern in admin.site.get_urls() if isinstance(pattern, URLPattern))
+    for model, model_admin in admin.site._registry.items():
+        yield from ((model, pattern) for pattern in model_admin.get_urls())
+
+
+def addresses() -> list[tuple[type[Model] | None, str]]:
+    """Every page of the admin, for each model with the first of its rows."""
+    found: dict[str, type[Model] | None] = {}
+    for model, pattern in patterns():
+        row = model._default_manager.first() if model else None
+        for args in ([], [row.pk] if row else [], [row.pk, 1] if row else [], ["inference"]):
+            with contextlib.suppress(NoReverseMatch):
+                if pattern.name and pattern.name not in OWN:
+                    found[reverse(f"admin:{pattern.name}", args=args)] = model
+    return [(model, address) for address, model in found.items()]
+
+
+def bodies(model: type[Model] | None, address: str) -> Iterator[dict[str, Any]]:
+    """What might be sent to a page: a form; to a list also its rows, and each action."""
+    yield CRAFTED
+    if model is None or not address.endswith(f"/{model._meta.model_name}/"):
+        return
+    keys = [str(row.pk) for row in model._default_manager.all()]
+    name = model._meta.pk.name
+    rows = {f"form-{i}-{name}": key for i, key in enumerate(keys)}
+    values = {f"form-{i}-{field}": value for i in range(len(keys)) for field, value in CRAFTED.items()}
+    yield (
+        CRAFTED | values | rows | {"form-TOTAL_FORMS": len(keys), "form-INITIAL_FORMS": len(keys), "_save": "Save"}
+    )
+    actions = cast(Any, admin.site._registry[model].actions)
+    for action in (*actions, "delete_selected"):
+        yield CRAFTED | {"action": action, "_selected_action": keys, "index": "0"}
+
+
+def everything() -> list[str]:
+    """All rows there are, but for sessions."""
+    models = [*apps.get_app_config("inference").get_models(), *apps.get_app_config("auth").get_models()]
+    models += apps.get_app_config("admin").get_models()
+    rows = [row for model in models for row in model._default_manager.order_by("pk")]
+    return [serializers.serialize("json", [row]) for row in rows]
+
+
+@pytest.fixture
+def rows(page: Client) -> None:
+    """At least one row of everything, and something that each action could change."""
+    key, _ = factories.make_key()
+    factories.publish(factories.make_job(api_key_id=key.pk))
+    factories.make_running_job()
+    fleet.report(factories.make_report())
+    page.get(url(QueueLimit, "changelist"))  # makes a row for each queue
+    halts.halt_queues(halts.Action.PAUSE, [QUEUE], by="ann")
+    halts.halt_workers(halts.Action.PAUSE, ["worker-1"], by="ann")
+    Membership.objects.create(user=User.objects.get(username="root"), tenant_id="default")
+
+
+@pytest.fixture
+def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pages whose templates are not drawn: what they would say takes most of the time, and changes nothing."""
+    monkeypatch.setattr("django.template.response.SimpleTemplateResponse.rendered_content", "")
+
+
+@pytest.mark.once
+@pytest.mark.usefixtures("rows", "undrawn")
+def test_a_viewer_changes_nothing_at_any_address_by_any_method(page: Client, sluice: Broker) -> None:
+    viewer = made("viewer")
+    page.force_login(viewer)
+    viewer.refresh_from_db()
+    before, stats = everything(), sluice.stats([QUEUE])
+    found = addresses()
+    for model, address in found:
+        for body in bodies(model, address):
+            page.post(address, body)
+        for method in (page.put, page.patch, page.delete):
+            method(address)
+    assert len(found) > 100
+    assert everything() == before
+    assert sluice.stats([QUEUE]) == stats
+
+
+@pytest.mark.once
+@pytest.mark.usefixtures("rows", "undrawn")
+def test_the_same_requests_of_a_superuser_change_much(page: Client) -> None:
+    before = set(everything())
+    for model in (Tier, QueueLimit, Job, ApiKey, Tenant):
+        for body in bodies(model, url(model, "changelist")):
+            page.post(url(model, "changelist"), body)
+    assert len(set(everything()) - before) > 10
+
+
+@pytest.mark.once
+def test_a_viewer_sees_limits_jobs_and_history_and_no_people(page: Client) -> None:
+    page.force_login(made("viewer"))
+    for model in apps.get_app_config("inference").get_models():
+        assert page.get(url(model, "changelist")).status_code == 200
+    assert page.get(reverse("admin:auth_user_changelist")).status_code == 403
+    shown = page.get(url(Tier, "change", "bulk")).content.decode()
+    assert 'name="weight"' not in shown
+    assert 'name="_save"' not in shown
+
+
+@pytest.mark.once
+def test_an_operator_sets_limits_and_halts(page: Client) -> None:
+    page.force_login(made("operator"))
+    send(page, url(Tier, "change", "bulk"), fields_of(Tier.objects.get(name="bulk"), weight="3"))
+    assert Tier.objects.get(name="bulk").weight == 3
+    act(page, QueueLimit, "pause", QUEUE)
+    assert QueueLimit.objects.get(queue=QUEUE).halted_by == "user operator"
+    assert "is cancelled" in act(page, Job, "cancel", factories.make_job().pk)
+
+
+@pytest.mark.once
+def test_an_operator_makes_no_keys_people_or_engines(page: Client) -> None:
+    page.force_login(made("operator"))
+    for model in (ApiKey, Tenant, Membership, ServedModel):
+        assert page.get(url(model, "add")).status_code == 403
+    row, key = factories.make_key()
+    act(page, ApiKey, "revoke", row.pk)
+    assert ApiKey.objects.is_valid(key)
+    served = ServedModel.objects.get()
+    sent = fields_of(served, max_in_flight="5", source="/etc", engine_args='["--x"]')
+    send(page, url(ServedModel, "change", served.pk), sent)
+    served.refresh_from_db()
+    assert (served.max_in_flight, served.source, served.engine_args) == (5, factories.MODEL, [])
+
+
+@pytest.mark.once
+def test_a_change_of_engine_fields_is_not_reverted_by_an_operator(page: Client) -> None:
+    model = ServedModel.objects.get()
+    send(page, url(ServedModel, "change", model.pk), fields_of(model, source="elsewhere"))
+    edit = Edit.objects.get(table="servedmodel")
+    page.force_login(made("operator"))
+    assert "Revert" not in page.get(url(ServedModel, "history", model.pk)).content.decode()
+    assert page.post(url(ServedModel, "revert", model.pk, edit.pk), {"_confirmed": "yes"}).status_code == 403
