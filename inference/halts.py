@@ -8,7 +8,7 @@ from typing import Final, NoReturn, TypeVar
 
 from django.db import transaction
 
-from inference import clock, errors, fields, snapshot
+from inference import clock, edits, errors, fields, snapshot
 from inference.models import QueueLimit, Worker, WorkerLimit
 
 logger = logging.getLogger(__name__)
@@ -32,6 +32,8 @@ PERMISSIONS: Final = (QUEUE_PERMISSION, WORKER_PERMISSION)
 
 HALT_FIELDS: Final = ("is_paused", "is_draining", "halted_at", "halted_by", "resumed_at")
 """All that a halt writes: what an admin edits beside it meanwhile stays."""
+_FLAGS: Final = HALT_FIELDS[:2]
+"""What people set of them."""
 
 Haltable = TypeVar("Haltable", QueueLimit, WorkerLimit)
 
@@ -82,7 +84,7 @@ def stamp(row: QueueLimit | WorkerLimit, *, was_halted: bool, by: str) -> None:
     row.halted_at, row.halted_by = clock.reckoned(), by[:200]
     if was_halted and not row.is_halted:
         row.resumed_at = row.halted_at
-    transaction.on_commit(snapshot.forget)
+    transaction.on_commit(snapshot.renew)
 
 
 def _halt(row: Haltable, action: Action, by: str) -> Haltable:
@@ -97,6 +99,8 @@ def _halt(row: Haltable, action: Action, by: str) -> Haltable:
     if (row.is_paused, row.is_draining) != before:
         stamp(row, was_halted=was_halted, by=by)
         row.save(update_fields=HALT_FIELDS)
+        now = (row.is_paused, row.is_draining)
+        edits.record(row, dict(zip(_FLAGS, before, strict=True)), dict(zip(_FLAGS, now, strict=True)), by=by)
         logger.info("%s of %s by %s", action, row, by, extra={"action": f"halt_{action}"})
     return row
 

@@ -1,10 +1,13 @@
 """The limits of all processes: read from the tables, at most one second old."""
 
+import contextlib
 import logging
+import math
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Final
 
 from django.db import Error, connection
@@ -29,6 +32,16 @@ MAX_AGE_SECONDS: Final = 1.0
 _BEGIN: Final = {"postgresql": "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"}
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """What this process goes by."""
+
+    age_seconds: float | None
+    """Since the last good read; None before any."""
+    error: str
+    """Why the last read failed, so that older limits hold; empty if it did not."""
+
+
 class _Cache:
     """The last good limits of this process, and when they were last asked for."""
 
@@ -36,6 +49,8 @@ class _Cache:
         self.lock = threading.Lock()
         self.limits: Limits | None = None
         self.read_at = 0.0
+        self.good_at: float | None = None
+        self.error = ""
 
 
 _cache = _Cache()
@@ -53,21 +68,39 @@ def limits(*, max_age_seconds: float = MAX_AGE_SECONDS) -> Limits:
         return _cache.limits
 
 
-def forget() -> None:
-    """Drop what is cached: the next call reads."""
+def renew() -> None:
+    """Have the next call read, however young the limits are; if it cannot, they hold on."""
     with _cache.lock:
-        _cache.limits = None
+        _cache.read_at = -math.inf
+
+
+def forget() -> None:
+    """Drop what is cached: the next call reads, or fails."""
+    with _cache.lock:
+        _cache.limits = _cache.good_at = None
+
+
+def standing() -> Standing:
+    """Return how old the limits of this process are, looked at anew, and what keeps it from newer ones."""
+    with contextlib.suppress(Error):
+        limits()
+    with _cache.lock:
+        age = None if _cache.good_at is None else time.monotonic() - _cache.good_at
+        return Standing(age_seconds=age, error=_cache.error)
 
 
 def _read_or(last_good: Limits | None) -> Limits:
     try:
-        return read()
+        found = read()
     except Error as error:
+        _cache.error = str(error)
         if last_good is None:
             raise
         connection.close()  # a broken connection would fail for ever; the next read opens another
         logger.warning("Limits not readable, the last good ones hold: %s", error, extra={"action": "limits_kept"})
         return last_good
+    _cache.good_at, _cache.error = time.monotonic(), ""
+    return found
 
 
 def read() -> Limits:

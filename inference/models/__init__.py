@@ -1,6 +1,7 @@
 """The tables. Fields, constraints and derived properties only; `lifecycle` is the one writer of a job's status."""
 
 from inference.models.classes import LengthClass, Tier
+from inference.models.edits import Edit, EditKind
 from inference.models.halts import Halted, QueueLimit, WorkerLimit
 from inference.models.jobs import Job, JobEvent
 from inference.models.served import ServedModel
@@ -12,6 +13,8 @@ from inference.models.workers import Worker
 __all__ = [
     "ApiKey",
     "Budget",
+    "Edit",
+    "EditKind",
     "Halted",
     "Job",
     "JobEvent",

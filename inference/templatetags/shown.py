@@ -9,7 +9,7 @@ from typing import Final
 from django import template
 
 from inference import clock
-from inference.models import Halted
+from inference.models import Edit, Halted
 
 register = template.Library()
 
@@ -85,3 +85,21 @@ def money(amount: Decimal) -> str:
 def count(value: int | None) -> str:
     """Return a number with thin spaces between thousands; a dash for none."""
     return NONE if value is None else f"{value:,}".replace(",", "\u202f")
+
+
+@register.filter
+def value(of_field: object) -> str:
+    """Return what a row held, as people say it: a dash for nothing."""
+    if of_field is None or of_field in ("", []):
+        return NONE
+    if isinstance(of_field, bool):
+        return "yes" if of_field else "no"
+    if isinstance(of_field, list):
+        return ", ".join(map(str, of_field))
+    return f"{of_field:,}".replace(",", "\u202f") if isinstance(of_field, int) else str(of_field)
+
+
+@register.filter
+def changes(edit: Edit) -> list[str]:
+    """Return each field that an edit changed, from and to: `max jobs: 20 → 5`."""
+    return [f"{words(name)}: {value(before)} → {value(after)}" for name, (before, after) in edit.values.items()]

@@ -4,7 +4,8 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from inference.management import database
+from inference import edits
+from inference.management import database, halting
 from inference.models import ApiKey, Tenant, Tier
 
 
@@ -37,6 +38,7 @@ def _new_key(options: dict[str, Any]) -> str:
         name=options["name"], tenant_id=options["tenant"], is_operator=options["operator"]
     )
     row.tiers.set(options["tier"])  # type: ignore[attr-defined]
+    edits.record(row, {}, edits.values_of(row), by=halting.by())
     return str(key)
 
 

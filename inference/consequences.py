@@ -1,0 +1,164 @@
+"""What a change of limits would refuse or hold back of what is taken now, as an admin is asked about it. Pure."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from decimal import Decimal
+from typing import Any, Final
+
+from inference.rows import QueueRow
+
+REFUSED: Final = "new jobs get 429 until there are fewer"
+HELD: Final = "no more start until fewer run"
+UNKNOWN: Final = "The queues cannot be read now: nobody can say how much this would refuse or hold back."
+
+QUEUE_CAPS: Final = {"max_jobs": "jobs", "max_tokens": "tokens"}
+"""Fields of a queue's limits, and which number of its row each bounds."""
+TIER_CAPS: Final = {"max_queued_jobs": "jobs", "max_queued_tokens": "tokens"}
+"""The same of a tier, for each of its queues."""
+
+
+def lowered(what: str, before: float | None, after: float | None, *, now: float, then: str) -> list[str]:
+    """Say that a cap falls below what there is `now`; None is no bound."""
+    if after is None or (before is not None and after >= before) or (now <= after and after > 0):
+        return []
+    if after <= 0:
+        return [f"{what} of 0: {then.partition(' until ')[0]}."]
+    return [f"{what} of {after:,g} is below the {now:,g} that there are now: {then}."]
+
+
+def of_queue(before: Any, after: Any, row: QueueRow) -> list[str]:
+    """Of a change of a queue's limits; `before` and `after` have the fields of `QueueLimit`."""
+    told = _caps(QUEUE_CAPS, before, after, [row], row.queue)
+    told += _in_flight(row.queue, before, after, row.leases)
+    if after.is_paused and not before.is_paused:
+        told.append(paused(row))
+    if after.is_draining and not before.is_draining:
+        told.append(drained(row))
+    return told
+
+
+def paused(row: QueueRow) -> str:
+    """Of a pause."""
+    return f"Pause {row.queue}: its {_jobs(row.jobs)} waiting would not start until it is resumed."
+
+
+def drained(row: QueueRow) -> str:
+    """Of a drain."""
+    return (
+        f"Drain {row.queue}: it would take no more jobs (503) until it is resumed; {_jobs(row.jobs)} wait in it."
+    )
+
+
+def of_tier(before: Any, after: Any, rows: Sequence[QueueRow]) -> list[str]:
+    """Of a change of a tier, whose queues are given."""
+    told = _caps(TIER_CAPS, before, after, rows, f"Tier {after}")
+    told += _in_flight(f"Tier {after}", before, after, _most_running(rows, lambda row: row.model))
+    waits = [row.expected_wait_seconds for row in rows if row.expected_wait_seconds is not None]
+    then = "new jobs get 429 until it is shorter"
+    return told + lowered(
+        f"Tier {after}: max wait in seconds",
+        before.max_wait_seconds,
+        after.max_wait_seconds,
+        now=round(max(waits, default=0.0), 1),
+        then=then,
+    )
+
+
+def of_length(before: Any, after: Any, rows: Sequence[QueueRow]) -> list[str]:
+    """Of a change of a length class, whose queues are given."""
+    return _in_flight(f"Length class {after}", before, after, _most_running(rows, lambda row: row.model))
+
+
+def of_model(before: Any, after: Any, rows: Sequence[QueueRow]) -> list[str]:
+    """Of a change of a model, whose queues are given."""
+    told = _in_flight(f"Model {after}", before, after, sum(row.leases for row in rows))
+    if before.enabled and not after.enabled:
+        waiting = _jobs(sum(row.jobs for row in rows))
+        told.append(f"Disable model {after}: requests get 404; {waiting} waiting would not start.")
+    return told
+
+
+def of_tenant(before: Any, after: Any, *, queued: int, unfinished: int) -> list[str]:
+    """Of a change of a tenant's limits, who has so many jobs waiting, and so many waiting or running."""
+    counts = {"max_queued_jobs": queued, "max_unfinished_jobs": unfinished}
+    told = [
+        line
+        for field, now in counts.items()
+        for line in lowered(
+            f"Tenant {after}: {_words(field)}",
+            getattr(before, field),
+            getattr(after, field),
+            now=now,
+            then=REFUSED,
+        )
+    ]
+    return told + _rates(f"Tenant {after}", before, after, ("requests_per_minute", "tokens_per_minute"))
+
+
+def of_key(before: Any, after: Any, *, unfinished: int) -> list[str]:
+    """Of a change of a key, with so many jobs that wait or run."""
+    rates = ("requests_per_second", "requests_per_minute", "tokens_per_minute")
+    told = _rates(f"Key {after.name}", before, after, rates)
+    return told + ([revoked(after, unfinished)] if after.revoked and not before.revoked else [])
+
+
+def of_budget(before: Any, after: Any, *, spent: Decimal) -> list[str]:
+    """Of a change of a budget, of which so much is spent this month."""
+    then = "what costs gets 429 until the month ends"
+    return lowered(
+        f"Budget of {after.tenant_id}", float(before.monthly), float(after.monthly), now=float(spent), then=then
+    )
+
+
+def revoked(key: Any, unfinished: int) -> str:
+    """Of the end of a key."""
+    left = f"{_jobs(unfinished)} that it sent still wait or run, and go on; nobody could ask for them with it"
+    return f"Revoke key {key.name} of {key.tenant_id}, for ever: requests with it get 401; {left}."
+
+
+def of_worker(name: str, in_flight: int) -> str:
+    """Of a pause or drain of a worker."""
+    return f"{name} would claim nothing more until it is resumed; {_jobs(in_flight)} that it runs go on."
+
+
+def _caps(fields: Mapping[str, str], before: Any, after: Any, rows: Iterable[QueueRow], whose: str) -> list[str]:
+    rows = list(rows)
+    return [
+        line
+        for field, number in fields.items()
+        for line in lowered(
+            f"{whose}: {_words(field)}",
+            getattr(before, field),
+            getattr(after, field),
+            now=max((getattr(row, number) for row in rows), default=0),
+            then=REFUSED,
+        )
+    ]
+
+
+def _in_flight(whose: str, before: Any, after: Any, running: int) -> list[str]:
+    return lowered(f"{whose}: max in flight", before.max_in_flight, after.max_in_flight, now=running, then=HELD)
+
+
+def _rates(whose: str, before: Any, after: Any, fields: Iterable[str]) -> list[str]:
+    """Say of a rate of nothing that it refuses all: what was used in the last minute, nobody is asked about."""
+    return [
+        line
+        for field in fields
+        for line in lowered(
+            f"{whose}: {_words(field)}", getattr(before, field), getattr(after, field), now=0, then="all get 429"
+        )
+    ]
+
+
+def _most_running(rows: Sequence[QueueRow], group: Callable[[QueueRow], str]) -> int:
+    """Return the largest number running together: a cap counts each model's apart."""
+    names = {group(row) for row in rows}
+    return max((sum(row.leases for row in rows if group(row) == name) for name in names), default=0)
+
+
+def _words(field: str) -> str:
+    return field.replace("_", " ")
+
+
+def _jobs(count: int) -> str:
+    return f"{count:,} job{'' if count == 1 else 's'}"

@@ -1,0 +1,109 @@
+"""What an admin is asked about before a limit takes something away."""
+
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from inference import consequences
+from inference.rows import QueueRow
+
+ROW = QueueRow(
+    queue="m.bulk.long",
+    model="m",
+    tier="bulk",
+    length="long",
+    jobs=12,
+    tokens=3000,
+    backlog_seconds=40.0,
+    leases=4,
+    cap=20,
+    expected_wait_seconds=25.0,
+)
+
+
+class Row(SimpleNamespace):
+    """A row of limits, by its fields alone."""
+
+    def __str__(self) -> str:
+        return str(self.name)
+
+
+def queue(**changes: Any) -> Row:
+    kept = {"max_jobs": 20, "max_tokens": None, "max_in_flight": None, "is_paused": False, "is_draining": False}
+    return Row(**kept | changes)
+
+
+def tier(**changes: Any) -> Row:
+    kept = {"name": "bulk", "max_queued_jobs": 100, "max_queued_tokens": None, "max_in_flight": None}
+    return Row(**kept | {"max_wait_seconds": None} | changes)
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"max_jobs": 12}, []),
+        ({"max_jobs": 50}, []),
+        ({"max_jobs": None}, []),
+        ({"max_jobs": 11}, ["max jobs of 11 is below the 12 that there are now: new jobs get 429"]),
+        ({"max_jobs": 0}, ["max jobs of 0: new jobs get 429."]),
+        ({"max_tokens": 2999}, ["max tokens of 2,999 is below the 3,000"]),
+        ({"max_in_flight": 3}, ["max in flight of 3 is below the 4 that there are now: no more start"]),
+        ({"max_in_flight": 4}, []),
+        ({"is_paused": True}, ["its 12 jobs waiting would not start"]),
+        ({"is_draining": True}, ["it would take no more jobs (503)"]),
+    ],
+)
+def test_a_queues_change_is_asked_about_if_it_takes_something_away(
+    changes: dict[str, Any], told: list[str]
+) -> None:
+    found = consequences.of_queue(queue(), queue(**changes), ROW)
+    assert len(found) == len(told)
+    assert all(part in line for part, line in zip(told, found, strict=True))
+
+
+def test_what_was_below_before_is_not_asked_about_again() -> None:
+    assert consequences.of_queue(queue(max_jobs=5), queue(max_jobs=8), ROW) == []
+    assert consequences.of_queue(queue(is_paused=True), queue(is_paused=True, max_jobs=50), ROW) == []
+
+
+def test_a_tiers_caps_hold_for_each_of_its_queues_and_in_flight_for_each_model() -> None:
+    rows = [ROW, replace(ROW, length="short", jobs=30), replace(ROW, model="n", leases=5)]
+    [line] = consequences.of_tier(tier(), tier(max_queued_jobs=29), rows)
+    assert "below the 30" in line
+    assert consequences.of_tier(tier(), tier(max_in_flight=8), rows) == []
+    assert "below the 8" in consequences.of_tier(tier(), tier(max_in_flight=7), rows)[0]
+    assert "below the 25" in consequences.of_tier(tier(), tier(max_wait_seconds=20.0), rows)[0]
+
+
+def test_a_model_that_is_disabled_says_what_would_not_start() -> None:
+    on, off = Row(name="m", enabled=True, max_in_flight=None), Row(name="m", enabled=False, max_in_flight=None)
+    assert consequences.of_model(on, off, [ROW, ROW]) == [
+        "Disable model m: requests get 404; 24 jobs waiting would not start."
+    ]
+    assert consequences.of_model(off, on, [ROW]) == []
+
+
+def test_a_tenants_caps_are_held_against_its_jobs() -> None:
+    def tenant(**changes: Any) -> Row:
+        kept = dict.fromkeys(
+            ("max_queued_jobs", "max_unfinished_jobs", "requests_per_minute", "tokens_per_minute")
+        )
+        return Row(name="acme", **kept | changes)
+
+    lower = tenant(max_queued_jobs=4, max_unfinished_jobs=9, requests_per_minute=0)
+    assert consequences.of_tenant(tenant(), lower, queued=5, unfinished=9) == [
+        "Tenant acme: max queued jobs of 4 is below the 5 that there are now: new jobs get 429 until there are "
+        "fewer.",
+        "Tenant acme: requests per minute of 0: all get 429.",
+    ]
+
+
+def test_a_revoked_key_says_what_it_leaves() -> None:
+    def key(*, revoked: bool) -> Row:
+        rates = dict.fromkeys(("requests_per_second", "requests_per_minute", "tokens_per_minute"))
+        return Row(name="ci", tenant_id="acme", revoked=revoked, **rates)
+
+    [line] = consequences.of_key(key(revoked=False), key(revoked=True), unfinished=1)
+    assert "Revoke key ci of acme, for ever: requests with it get 401; 1 job that it sent" in line
