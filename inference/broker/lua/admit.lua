@@ -97,9 +97,12 @@ end
 
 -- What a queue refuses for. Room whose turn has come for others counts as taken.
 local function check_room(queue)
-  queue.turn = turn_of(queue.name, ticket, now)
-  local kept, own = turns_before(queue.name, ticket, queue.turn, now), { queue.name }
-  local waiting = call('ZCARD', P .. 'a:' .. queue.name) + call('ZCARD', P .. 'r:' .. queue.name)
+  local kept, own = 0, { queue.name }
+  if call('EXISTS', turns_key(queue.name)) == 1 then
+    queue.turn = turn_of(queue.name, ticket, now)
+    kept = turns_before(queue.name, ticket, queue.turn, now)
+  end
+  local waiting = call('ZCARD', P .. 'a:' .. queue.name) + queue.reserved
   if queue.cap_jobs >= 0 and waiting + kept + queue.jobs > queue.cap_jobs then
     return refusal('queue_jobs', queue.name, queue.cap_jobs, waiting, queue.jobs)
   end
@@ -112,7 +115,11 @@ local function check_room(queue)
 end
 
 local function check_queue(queue)
-  lapse(queue.name, now)
+  queue.reserved = call('ZCARD', P .. 'r:' .. queue.name)
+  if queue.reserved > 0 then
+    lapse(queue.name, now)
+    queue.reserved = call('ZCARD', P .. 'r:' .. queue.name)
+  end
   local refused = check_room(queue)
   if not refused then return nil end
   if refused[5] > refused[3] and refused[1] ~= 'wait' then return refused end    -- it never fits
@@ -140,7 +147,7 @@ end
 local function take()
   for _, job in ipairs(jobs) do reserve(job) end
   for _, queue in ipairs(queues) do
-    call('SADD', P .. 'admitting', queue.name)
+    if queue.reserved == 0 then call('SADD', P .. 'admitting', queue.name) end
     if queue.turn then use_turn(queue.name, ticket, queue.turn) end
   end
   for _, window in pairs({ of_second, of_key, of_tenant }) do

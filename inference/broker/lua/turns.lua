@@ -14,7 +14,6 @@ end
 
 -- Turns of others that have come before: their room is kept.
 local function turns_before(queue, ticket, turn, now)
-  if call('EXISTS', turns_key(queue)) == 0 then return 0 end
   local from, to = int(now - GRACE_MS), turn and '(' .. int(turn.due) or int(now)
   return call('ZCOUNT', turns_key(queue), from, to) - call('ZCOUNT', turns_key(queue) .. ':' .. ticket, from, to)
 end
