@@ -2,18 +2,20 @@
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from bench import gauges, open_load, places, stack, statistics
-from bench.open_load import Request, Spec, all_good
+from bench.open_load import Answer, Request, Spec, all_good
 from bench.stack import Stack
 from bench.trace import SERVICE_TIERS, Arrival
 
 TENANTS: Final = 8
 LONG_TOKENS: Final = 2_048
 """Of a prompt: a longer one is in the length class `long`."""
+TOO_MANY: Final = 429
+"""The status of what admission refuses."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +44,23 @@ class Replayed:
         pairs = zip(self.arrivals, self.seconds, strict=True)
         long = [seconds for a, seconds in pairs if _is_online(a) and a.prompt_tokens > above]
         return statistics.percentile(long, 0.99)
+
+
+@dataclass(frozen=True, slots=True)
+class Offered:
+    """What became of arrivals that may be refused, in their order."""
+
+    arrivals: Sequence[Arrival]
+    queue_seconds: Sequence[float | None]
+    """Until the engine began each; None: it never did."""
+    refused: int
+    """With 429."""
+
+    def share_within(self, targets: Mapping[str, float]) -> float:
+        """Return the share of all arrivals of these tiers that were begun within their tier's seconds."""
+        pairs = zip(self.arrivals, self.queue_seconds, strict=True)
+        kept = [s is not None and s <= targets[a.tier] for a, s in pairs if a.tier in targets]
+        return statistics.mean(kept)
 
 
 def direct(running: Stack, arrivals: Sequence[Arrival]) -> Replayed:
@@ -79,16 +98,37 @@ def fifo(running: Stack, arrivals: Sequence[Arrival]) -> Replayed:
     return Replayed(arrivals, [job.queue_seconds for job in jobs], [job.seconds for job in jobs])
 
 
+def direct_shares(running: Stack, arrivals: Sequence[Arrival], targets: Sequence[float]) -> dict[float, float]:
+    """Do as `direct`, and return by each target, a bound of the engine's histogram, the share begun within it."""
+    before = gauges.queue_time(running.engine)
+    direct(running, arrivals)
+    after = gauges.queue_time(running.engine)
+    return {target: after.within_since(before, target) / len(arrivals) for target in targets}
+
+
 def ours(running: Stack, arrivals: Sequence[Arrival]) -> Replayed:
-    """By us as it is, of several tenants."""
+    """By us as it is, of several tenants. Raises RuntimeError if anything is refused."""
+    answers, in_engine = _asked(running, arrivals)
+    jobs = {job.id: job for job in running.jobs()}
+    waits = [jobs[answer.job_id].queue_seconds + in_engine for answer in all_good(answers)]
+    return Replayed(arrivals, waits, [answer.seconds for answer in answers])
+
+
+def offered(running: Stack, arrivals: Sequence[Arrival]) -> Offered:
+    """By us as it is, which may refuse what it cannot begin in time; nobody asks again."""
+    answers, in_engine = _asked(running, arrivals)
+    began = {job.id: job.queue_seconds + in_engine for job in running.jobs() if job.started_at is not None}
+    refused = sum(answer.status == TOO_MANY for answer in answers)
+    return Offered(arrivals, [began.get(answer.job_id) for answer in answers], refused)
+
+
+def _asked(running: Stack, arrivals: Sequence[Arrival]) -> tuple[list[Answer], float]:
+    """Return all answers, and the mean time that what was begun waited in the engine's own queue."""
     keys = list(running.rows("keys", json.dumps({f"t{number}": 1 for number in range(TENANTS)})).values())
     requests = [_request(number, arrival, keys) for number, arrival in enumerate(arrivals)]
     before = gauges.queue_time(running.engine)
-    answers = all_good(open_load.run(Spec(target=running.api, requests=requests)))
-    in_engine = gauges.queue_time(running.engine).mean_since(before)
-    jobs = {job.id: job for job in running.jobs()}
-    waits = [jobs[answer.job_id].queue_seconds + in_engine for answer in answers]
-    return Replayed(arrivals, waits, [answer.seconds for answer in answers])
+    answers = open_load.run(Spec(target=running.api, requests=requests))
+    return answers, gauges.queue_time(running.engine).mean_since(before)
 
 
 def _request(number: int, arrival: Arrival, keys: Sequence[str]) -> Request:

@@ -6,6 +6,8 @@
 - `keys TENANTS`: make tenants, as `{"ann": 3}` with their weights, and print a key for each
 - `queue JOBS TENANTS`: queue jobs of 64 prompt tokens, of so many tenants in turn, as submissions do
 - `replay FILE`: queue a job at each moment that the file names, all of one tier and one estimate
+- `cancel`: cancel every job that waits
+- `counters`: print what the queues count and what their rows say, by queue and unit
 - `count`: print how many jobs succeeded
 - `jobs`: print every job, see `FIELDS`
 - `events`: print every step of every job: job, kind, time, worker
@@ -28,10 +30,11 @@ import uuid_utils.compat  # noqa: E402 - Django must be set up first
 from django.apps import apps  # noqa: E402
 from django.core.management import call_command  # noqa: E402
 from django.db import transaction  # noqa: E402
+from django.db.models import Count, F, Sum  # noqa: E402
 from django.utils import timezone  # noqa: E402
 
 from bench import stack  # noqa: E402
-from inference import lifecycle, publication  # noqa: E402
+from inference import broker, lifecycle, publication, snapshot, submission  # noqa: E402
 from inference.models import ApiKey, Job, JobEvent, QueueLimit, ServedModel, Tenant  # noqa: E402
 from inference.states import Endpoint, JobStatus  # noqa: E402
 
@@ -100,6 +103,25 @@ def replay(path: str) -> None:
         publication.publish([publication.entry_of(row, tenant_weight=1.0)])
 
 
+def cancel() -> None:
+    """Cancel every job that waits."""
+    for job_id in Job.objects.filter(status=JobStatus.QUEUED).values_list("id", flat=True):
+        submission.cancel(caller=None, job_id=job_id)
+
+
+def counters() -> None:
+    """Print `{"QUEUE UNIT": [counted, in rows]}` of every queue."""
+    rows = Job.objects.filter(status=JobStatus.QUEUED).values("model_id", "tier_id", "length_id")
+    tokens = Sum(F("prompt_tokens") + F("expected_tokens"))
+    summed = rows.annotate(jobs=Count("id"), tokens=tokens, bytes=Sum("request_bytes"))
+    there = {f"{r['model_id']}.{r['tier_id']}.{r['length_id']}": r for r in summed}
+    told = {}
+    for queue in broker.get_broker().stats(snapshot.limits().queues()):
+        for unit in ("jobs", "tokens", "bytes"):
+            told[f"{queue.queue} {unit}"] = [getattr(queue, unit), there.get(queue.queue, {}).get(unit, 0)]
+    _print(told)
+
+
 def count() -> None:
     """Print how many jobs succeeded."""
     _print(Job.objects.filter(status=JobStatus.SUCCEEDED).count())
@@ -158,7 +180,8 @@ def _job(
 
 
 VERBS: Final[Mapping[str, Callable[..., None]]] = {
-    verb.__name__: verb for verb in (migrate, update, cap, keys, queue, replay, count, jobs, events)
+    verb.__name__: verb
+    for verb in (migrate, update, cap, keys, queue, replay, cancel, counters, count, jobs, events)
 }
 
 if __name__ == "__main__":

@@ -24,8 +24,8 @@ app = Celery("stock", broker=os.environ.get("STOCK_BROKER"), backend=os.environ.
 
 # Named: `python -m` would queue them under another name than the worker knows.
 @app.task(name="bench.generate")
-def generate(_request: dict[str, Any]) -> dict[str, Any]:
-    """Answer at once, as the engine that does nothing."""
+def generate(_request: dict[str, Any] | str) -> dict[str, Any]:
+    """Answer at once, as the engine that does nothing, whatever is asked, or the row of whatever id."""
     return ANSWER
 
 
