@@ -10,9 +10,9 @@ REFUSED: Final = "new jobs get 429 until there are fewer"
 HELD: Final = "no more start until fewer run"
 UNKNOWN: Final = "The queues cannot be read now: nobody can say how much this would refuse or hold back."
 
-QUEUE_CAPS: Final = {"max_jobs": "jobs", "max_tokens": "tokens"}
+QUEUE_CAPS: Final = {"max_jobs": "jobs", "max_tokens": "tokens", "max_bytes": "bytes"}
 """Fields of a queue's limits, and which number of its row each bounds."""
-TIER_CAPS: Final = {"max_queued_jobs": "jobs", "max_queued_tokens": "tokens"}
+TIER_CAPS: Final = {"max_queued_jobs": "jobs", "max_queued_tokens": "tokens", "max_queued_bytes": "bytes"}
 """The same of a tier, for each of its queues."""
 
 
@@ -48,6 +48,17 @@ def drained(row: QueueRow) -> str:
     )
 
 
+def above_capacity(cap: int | None, row: QueueRow, max_wait: float | None) -> str:
+    """Say how long the last in line of a queue would wait whose cap is above what its engines start in time."""
+    if cap is None or max_wait is None or not row.capacity or cap <= row.capacity:
+        return ""
+    wait = max_wait * cap / row.capacity
+    return (
+        f"{cap:,} jobs are more than {row.queue} can start within its tier's max wait, {row.capacity:,}: "
+        f"the last in line would wait about {wait:,.0f} s."
+    )
+
+
 def of_tier(before: Any, after: Any, rows: Sequence[QueueRow]) -> list[str]:
     """Of a change of a tier, whose queues are given."""
     told = _caps(TIER_CAPS, before, after, rows, f"Tier {after}")
@@ -71,6 +82,13 @@ def of_length(before: Any, after: Any, rows: Sequence[QueueRow]) -> list[str]:
 def of_model(before: Any, after: Any, rows: Sequence[QueueRow]) -> list[str]:
     """Of a change of a model, whose queues are given."""
     told = _in_flight(f"Model {after}", before, after, sum(row.leases for row in rows))
+    told += lowered(
+        f"Model {after}: max queued bytes",
+        before.max_queued_bytes,
+        after.max_queued_bytes,
+        now=sum(row.bytes for row in rows),
+        then=REFUSED,
+    )
     if before.enabled and not after.enabled:
         waiting = _jobs(sum(row.jobs for row in rows))
         told.append(f"Disable model {after}: requests get 404; {waiting} waiting would not start.")

@@ -25,6 +25,8 @@ class QueueRow:
     """Jobs held by workers."""
     cap: int
     """Most jobs that may wait; 0 for the control queue, which has no cap."""
+    bytes: int = 0
+    """Of the requests in the backlog."""
     capacity: int | None = None
     """Jobs that its live workers start within the tier's max wait; None: that has no bound."""
     is_paused: bool = False

@@ -113,10 +113,10 @@ def totals(queues: Sequence[QueueRow], workers: Sequence[WorkerRow]) -> Totals:
     )
 
 
-def totals_by(part: Literal["queue", "model", "tier", "length"]) -> dict[str, Totals]:
-    """Sum up the queues by a part of their name. Raises broker.BrokerAway."""
+def totals_by(part: Literal["queue", "model", "tier", "length"], rows: Sequence[QueueRow]) -> dict[str, Totals]:
+    """Sum up what `queue_rows` returned by a part of the queues' names."""
     groups: dict[str, list[QueueRow]] = {}
-    for row in queue_rows():
+    for row in rows:
         groups.setdefault(getattr(row, part), []).append(row)
     return {name: totals(rows, []) for name, rows in groups.items()}
 
@@ -168,6 +168,7 @@ def _queue_row(outlook: Outlook, queue: str, found: QueueOutlook) -> QueueRow:
         backlog_seconds=0.0 if own.is_paused else _age(stats, outlook.now),
         leases=stats.leases,
         cap=outlook.limits.queue_caps(queue, name.tier).jobs,
+        bytes=stats.bytes,
         capacity=_capacity(outlook.limits, stats),
         is_paused=own.is_paused,
         is_draining=own.is_draining,

@@ -28,11 +28,13 @@ class WithBacklog:
         """Put the numbers on the rows that the page shows; none while Redis is away."""
         page: Any = super().get_changelist_instance(request)  # type: ignore[misc]  # a mixin: ModelAdmin has it
         try:
-            found = selectors.totals_by(self.queues_by)
+            queues = selectors.queue_rows()
         except broker.BrokerAway:
             return page
+        found = selectors.totals_by(self.queues_by, queues)
         for row in page.result_list:
             row.totals = found.get(row.pk, selectors.totals([], []))
+            row.queues = [queue for queue in queues if getattr(queue, self.queues_by) == row.pk]
         return page
 
     def look(self, request: HttpRequest) -> None:
@@ -40,11 +42,15 @@ class WithBacklog:
         with contextlib.suppress(broker.BrokerAway):
             request.__dict__["_queues"] = selectors.queue_rows()
 
+    def seen(self, request: HttpRequest) -> list[QueueRow] | None:
+        """Return what was read before the change; None: Redis was away."""
+        return request.__dict__.get("_queues")
+
     def consequences(self, request: HttpRequest, before: Any, after: Any, changed: set[str]) -> list[str]:
         """Return what a change of `bounds` would refuse or hold back."""
         if not self.bounds & changed:
             return []
-        rows: list[QueueRow] | None = request.__dict__.get("_queues")
+        rows = self.seen(request)
         if rows is None:
             return [consequences.UNKNOWN]
         return self.taken_away(before, after, [row for row in rows if getattr(row, self.queues_by) == after.pk])

@@ -1,7 +1,5 @@
 """What the admin's pages have in common."""
 
-from typing import Any
-
 from unfold import admin as unfold
 
 from inference.admin.changes import SavesChanges
@@ -12,8 +10,6 @@ from inference.admin.warnings import WarnsAfterSave
 
 class ModelAdmin(unfold.ModelAdmin):
     """A model's pages, as unfold draws them."""
-
-    object_history_template: Any = "admin/edits.html"
 
 
 class TabularInline(unfold.TabularInline):

@@ -70,8 +70,11 @@ class WithHistory:
         row = self._row(request, object_id)
         lines = [self._line(request, row, edit) for edit in edits.of_row(row)] if row else []
         context = {"edits": lines, "title": f"History of {row}", **(extra_context or {})}
-        response: HttpResponse = super().history_view(request, object_id, context)  # type: ignore[misc]
-        return response
+        response: Any = super().history_view(request, object_id, context)  # type: ignore[misc]
+        if row:
+            response.template_name = "admin/edits.html"
+        found: HttpResponse = response
+        return found
 
     def revert_view(self, request: HttpRequest, object_id: str, edit_id: int) -> HttpResponse:
         """Set back what an edit changed, once its user was asked; checked as any other change."""

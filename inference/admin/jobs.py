@@ -38,6 +38,7 @@ class JobEventInline(ReadOnly, TabularInline):
     model = JobEvent
     fields = ("at", "kind", "worker", "attempt", "claim_id", "detail")
     extra = 0
+    hide_title = True
     verbose_name_plural = "history"
 
 

@@ -1,11 +1,12 @@
 """What an admin sets of tiers, length classes and queues. `inference.snapshot` carries it to all processes."""
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, Final
 
-from django.contrib import admin
+from django.contrib import admin, messages
 from django.db.models import QuerySet
 from django.http import HttpRequest
+from unfold.decorators import display
 
 from inference import broker, consequences, halts, selectors, snapshot
 from inference.admin import backlog
@@ -17,6 +18,10 @@ from inference.admin.readonly import KeptName
 from inference.models import LengthClass, QueueLimit, Tier
 from inference.rows import QueueRow
 from inference.templatetags import shown
+
+PAUSED, DRAINING, OPEN = "paused", "draining", "open"
+STATES: Final = {PAUSED: "warning", DRAINING: "warning", OPEN: "success"}
+"""A queue's states in the list, and their colours."""
 
 
 def _duration(field: str, description: str) -> Callable[[Tier], str]:
@@ -51,7 +56,10 @@ class TierAdmin(WithBacklog, KeptName, LimitAdmin):
             "How much is taken",
             {
                 "description": "Live within a second. Fails closed: without Redis nothing is taken.",
-                "fields": ("max_wait_seconds", "max_queued_jobs", "max_queued_tokens", "max_queued_bytes"),
+                "fields": (
+                    *("max_wait_seconds", "max_queued_jobs", "max_queued_tokens", "max_queued_bytes"),
+                    *("on_full", "hold_seconds", "max_held_jobs"),
+                ),
             },
         ),
         (
@@ -113,7 +121,8 @@ class QueueLimitAdmin(WithHalts, WithBacklog, KeptName, LimitAdmin):
     halt = staticmethod(halts.halt_queues)
     halt_permission = halts.QUEUE_PERMISSION
     actions = ACTIONS
-    list_display = ("queue", "max_jobs", "max_in_flight", *backlog.COLUMNS, "is_paused", "is_draining", "halted")
+    list_display = ("queue", "state", "max_jobs", "takes", "max_in_flight", *backlog.COLUMNS, "halted")
+    ordering = ("queue",)
     list_editable = ("max_jobs", "max_in_flight")
     list_filter = ("is_paused", "is_draining")
     search_fields = ("queue",)
@@ -125,6 +134,17 @@ class QueueLimitAdmin(WithHalts, WithBacklog, KeptName, LimitAdmin):
         missing = set(snapshot.limits().queues()).difference(rows.values_list("queue", flat=True))
         QueueLimit.objects.bulk_create([QueueLimit(queue=queue) for queue in missing], ignore_conflicts=True)
         return rows
+
+    @display(description="state", label=STATES)
+    def state(self, row: QueueLimit) -> str:
+        """Return whether it is halted."""
+        return PAUSED if row.is_paused else DRAINING if row.is_draining else OPEN
+
+    @admin.display(description="takes (capacity)")
+    def takes(self, row: Any) -> str:
+        """Return how many jobs may wait by its own cap or its tier's, and how many its engines are good for."""
+        queues = getattr(row, "queues", [])
+        return f"{shown.count(queues[0].cap)} ({shown.count(queues[0].capacity)})" if queues else shown.NONE
 
     def taken_away(self, before: Any, after: Any, rows: list[QueueRow]) -> list[str]:
         """Return what lower caps, a pause or a drain do."""
@@ -143,6 +163,15 @@ class QueueLimitAdmin(WithHalts, WithBacklog, KeptName, LimitAdmin):
         if not change:
             self.changed_with(request, obj, set(form.changed_data))
         super().save_model(request, obj, form, change)
+        self._warn(request, obj)
+
+    def _warn(self, request: HttpRequest, limit: QueueLimit) -> None:
+        """Say what a cap means that is more than the queue's engines are good for now; it holds all the same."""
+        for row in self.seen(request) or []:
+            if row.queue == limit.queue:
+                max_wait = Tier.objects.filter(name=row.tier).values_list("max_wait_seconds", flat=True).first()
+                if told := consequences.above_capacity(limit.max_jobs, row, max_wait):
+                    messages.warning(request, told)
 
     def changed_with(self, request: HttpRequest, obj: QueueLimit, changed: set[str]) -> Iterable[str]:
         """Note who halted or resumed the queue."""

@@ -28,7 +28,7 @@ class ServedModelAdmin(WithBacklog, KeptName, LimitAdmin):
 
     form = ServedModelForm
     queues_by = "model"
-    bounds = frozenset({"enabled", "max_in_flight"})
+    bounds = frozenset({"enabled", "max_in_flight", "max_queued_bytes"})
     list_display = (
         *("name", "enabled", "is_default", "max_in_flight", "ready_workers"),
         *(*backlog.COLUMNS, "measured_rates", "source"),

@@ -1,7 +1,7 @@
 """Tenants and their API keys."""
 
 import functools
-from typing import Any
+from typing import Any, Final
 
 from django.contrib import admin, messages
 from django.db import transaction
@@ -10,6 +10,7 @@ from django.http import HttpRequest, HttpResponse
 from django.utils.html import format_html
 from rest_framework_api_key.admin import APIKeyModelAdmin
 from rest_framework_api_key.models import APIKey
+from unfold.decorators import display
 
 from inference import consequences, edits, halts, publication, selectors
 from inference.admin import confirming
@@ -21,6 +22,10 @@ from inference.models import ApiKey, Tenant
 from inference.templatetags import shown
 
 admin.site.unregister(APIKey)  # the library's own table: keys here have a tenant
+
+REVOKED, EXPIRED, OPERATOR, IN_USE = "revoked", "expired", "operator", "in use"
+STATES: Final = {REVOKED: "danger", EXPIRED: "warning", OPERATOR: "info", IN_USE: "success"}
+"""A key's states in the list, and their colours."""
 
 
 @admin.register(Tenant)
@@ -93,9 +98,7 @@ class ApiKeyAdmin(LimitAdmin, APIKeyModelAdmin):
 
     form = LimitForm
     list_display = (  # type: ignore[assignment]  # a tuple of six there
-        *("prefix", "name", "tenant", "may_use", "is_operator"),
-        *("requests_per_second", "requests_per_minute", "tokens_per_minute"),
-        *("created", "expiry_date", "revoked"),
+        *("prefix", "name", "state", "tenant", "may_use", "rates", "created", "expiry_date"),
     )
     list_filter = ("revoked", "is_operator", "tenant", "created")  # type: ignore[assignment]
     filter_horizontal = ("tiers",)
@@ -142,6 +145,22 @@ class ApiKeyAdmin(LimitAdmin, APIKeyModelAdmin):
             selectors.unfinished_by("api_key").get(after.pk, selectors.NO_JOBS).unfinished if changed else 0
         )
         return consequences.of_key(before, after, unfinished=unfinished)
+
+    @display(description="state", label=STATES)
+    def state(self, key: ApiKey) -> str:
+        """Return whether it works, and whether it may halt queues and workers."""
+        return REVOKED if key.revoked else EXPIRED if key.has_expired else OPERATOR if key.is_operator else IN_USE
+
+    @admin.display(description="per second, per minute")
+    def rates(self, key: ApiKey) -> str:
+        """Return its limits on requests and tokens."""
+        second, minute, tokens = key.requests_per_second, key.requests_per_minute, key.tokens_per_minute
+        words = [
+            f"{shown.count(limit)} {what}"
+            for limit, what in ((second, "a second"), (minute, "a minute"), (tokens, "tokens a minute"))
+            if limit is not None
+        ]
+        return ", ".join(words) or shown.NONE
 
     @admin.display(description="tiers")
     def may_use(self, key: ApiKey) -> str:

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Callable
-from typing import Any
 
 import httpx
 import pytest
@@ -46,7 +45,7 @@ def test_a_tiers_weight_is_edited(admin: Admin) -> None:
     person = admin("/admin/")
     person.photograph("admin")
     set_weight(person, "bulk", "3")
-    weight = person.page.get_by_role("row", name="bulk").locator("input[name$=-weight]")
+    weight = person.page.get_by_role("row", name="bulk").locator("input[type=number][name$=-weight]")
     expect(weight).to_have_value("3.0")
     person.photograph("admin-tiers")
 
@@ -89,9 +88,9 @@ def choose(person: Visitor, row: str, action: str) -> None:
 
 def submit(stack: Stack) -> httpx.Response:
     """Ask for a short answer in the tier bulk."""
-    body: dict[str, Any] = {"messages": [{"role": "user", "content": "Hello"}], "max_tokens": 2, "tier": "bulk"}
+    body = {"messages": [{"role": "user", "content": "Hello"}], "max_tokens": 2, "model": fleet.model(stack)}
     with stack.client() as client:
-        return client.post("/api/v1/jobs/", json={"model": QUEUE.partition(".")[0], **body})
+        return client.post("/api/v1/jobs/", json={"tier": "bulk", "body": body})
 
 
 @pytest.mark.parametrize(("size", "scheme"), [("desktop", "dark"), ("phone", "light")])

@@ -5,6 +5,7 @@ import re
 import pytest
 from django.apps import apps
 from django.contrib import admin
+from django.contrib.admin.utils import flatten_fieldsets
 from django.contrib.auth.models import Permission, User
 from django.db.models import Model
 from django.test import Client
@@ -169,3 +170,13 @@ def test_the_admin_bears_the_products_name_and_leads_to_the_dashboard(page: Clie
 
     assert "Sluice administration" in shown
     assert reverse("dashboard:home") in shown
+
+
+@pytest.mark.parametrize("model", MODELS, ids=lambda model: model.__name__)
+def test_every_field_that_people_set_is_on_its_page(model: type[Model]) -> None:
+    fieldsets = admin.site._registry[model].fieldsets
+    if fieldsets is None or model._meta.model_name in READ_ONLY:
+        return
+    shown = set(flatten_fieldsets(fieldsets))
+    fields = [*model._meta.concrete_fields, *model._meta.many_to_many]
+    assert {field.name for field in fields if field.editable} <= shown

@@ -31,13 +31,14 @@ class Row(SimpleNamespace):
 
 
 def queue(**changes: Any) -> Row:
-    kept = {"max_jobs": 20, "max_tokens": None, "max_in_flight": None, "is_paused": False, "is_draining": False}
+    kept: dict[str, Any] = {"max_jobs": 20, "max_tokens": None, "max_bytes": None, "max_in_flight": None}
+    kept |= {"is_paused": False, "is_draining": False}
     return Row(**kept | changes)
 
 
 def tier(**changes: Any) -> Row:
     kept = {"name": "bulk", "max_queued_jobs": 100, "max_queued_tokens": None, "max_in_flight": None}
-    return Row(**kept | {"max_wait_seconds": None} | changes)
+    return Row(**kept | {"max_wait_seconds": None, "max_queued_bytes": None} | changes)
 
 
 @pytest.mark.parametrize(
@@ -78,7 +79,7 @@ def test_a_tiers_caps_hold_for_each_of_its_queues_and_in_flight_for_each_model()
 
 
 def test_a_model_that_is_disabled_says_what_would_not_start() -> None:
-    on, off = Row(name="m", enabled=True, max_in_flight=None), Row(name="m", enabled=False, max_in_flight=None)
+    on, off = (Row(name="m", enabled=on, max_in_flight=None, max_queued_bytes=None) for on in (True, False))
     assert consequences.of_model(on, off, [ROW, ROW]) == [
         "Disable model m: requests get 404; 24 jobs waiting would not start."
     ]
@@ -93,11 +94,11 @@ def test_a_tenants_caps_are_held_against_its_jobs() -> None:
         return Row(name="acme", **kept | changes)
 
     lower = tenant(max_queued_jobs=4, max_unfinished_jobs=9, requests_per_minute=0)
-    assert consequences.of_tenant(tenant(), lower, queued=5, unfinished=9) == [
-        "Tenant acme: max queued jobs of 4 is below the 5 that there are now: new jobs get 429 until there are "
-        "fewer.",
-        "Tenant acme: requests per minute of 0: all get 429.",
-    ]
+    queued, rate = consequences.of_tenant(tenant(), lower, queued=5, unfinished=9)
+    assert queued.startswith(
+        "Tenant acme: max queued jobs of 4 is below the 5 that there are now: new jobs get 429"
+    )
+    assert rate == "Tenant acme: requests per minute of 0: all get 429."
 
 
 def test_a_revoked_key_says_what_it_leaves() -> None:
@@ -107,3 +108,15 @@ def test_a_revoked_key_says_what_it_leaves() -> None:
 
     [line] = consequences.of_key(key(revoked=False), key(revoked=True), unfinished=1)
     assert "Revoke key ci of acme, for ever: requests with it get 401; 1 job that it sent" in line
+
+
+@pytest.mark.parametrize(("cap", "wait"), [(None, ""), (100, ""), (101, "about 30 s"), (1000, "about 300 s")])
+def test_a_cap_above_capacity_says_how_long_the_last_in_line_would_wait(cap: int | None, wait: str) -> None:
+    told = consequences.above_capacity(cap, replace(ROW, capacity=100), 30.0)
+    assert wait in told
+    assert bool(told) == bool(wait)
+
+
+@pytest.mark.parametrize("capacity", [None, 0])
+def test_without_a_capacity_nobody_can_say_so(capacity: int | None) -> None:
+    assert consequences.above_capacity(1000, replace(ROW, capacity=capacity), 30.0) == ""
