@@ -61,6 +61,21 @@ class Sums(NamedTuple):
         return Sums(*map(operator.add, self, other))
 
 
+class UnitCosts(NamedTuple):
+    """What one of each costs, in billionths of the currency."""
+
+    prompt_token: int = 0
+    output_token: int = 0
+    engine_ms: int = 0
+
+    def nano(self, used: Used) -> int:
+        """Return what the use costs."""
+        return sum(map(operator.mul, self, used))
+
+
+FREE: Final = UnitCosts()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Price:
     """What one model costs, in one tier or in all that have no price of their own, from a moment on."""
@@ -72,11 +87,14 @@ class Price:
     per_engine_second: Decimal
     valid_from: datetime
 
-    def nano(self, used: Used) -> int:
-        """Return the cost in billionths of the currency."""
-        prompt, output = _whole(self.prompt_per_million, _PER_TOKEN), _whole(self.output_per_million, _PER_TOKEN)
-        second = _whole(self.per_engine_second, _PER_MILLISECOND)
-        return used.prompt_tokens * prompt + used.output_tokens * output + used.engine_ms * second
+    @property
+    def units(self) -> UnitCosts:
+        """The price of each unit."""
+        return UnitCosts(
+            _whole(self.prompt_per_million, _PER_TOKEN),
+            _whole(self.output_per_million, _PER_TOKEN),
+            _whole(self.per_engine_second, _PER_MILLISECOND),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,10 +119,10 @@ class PriceList:
                     return price
         return None
 
-    def nano(self, model: str, tier: str, used: Used, now: datetime) -> int:
-        """Return what the use costs now, in billionths of the currency."""
+    def units(self, model: str, tier: str, now: datetime) -> UnitCosts:
+        """Return what each unit costs now."""
         price = self.price(model, tier, now)
-        return 0 if price is None else price.nano(used)
+        return FREE if price is None else price.units
 
 
 NO_PRICES: Final = PriceList()
@@ -113,6 +131,12 @@ NO_PRICES: Final = PriceList()
 def amount(nano: int) -> Decimal:
     """Return billionths as an amount of the currency, with all nine decimals."""
     return Decimal(nano).scaleb(-9)
+
+
+def money(amount: Decimal) -> str:
+    """Write an amount in full, with two decimals at least."""
+    whole, _, rest = f"{amount:.9f}".partition(".")
+    return f"{whole}.{rest.rstrip('0'):0<2}"
 
 
 def nano_of(money: Decimal) -> int:

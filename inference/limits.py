@@ -258,9 +258,9 @@ class Limits:
         """Return what is set for `worker` alone."""
         return self.worker_limits.get(worker, NO_WORKER_LIMITS)
 
-    def budgets_of(self, tenant: str, key: str) -> tuple[Budget, ...]:
-        """Return the budgets that a job of this key (its public part; empty: a user's) must keep to."""
-        owners = (f"tenant={tenant}", f"key={key}")
+    def budgets_of(self, tenant: str, owner: str) -> tuple[Budget, ...]:
+        """Return the budgets that a job of the tenant must keep to, and of its key (`estimates.owner`)."""
+        owners = dict.fromkeys((f"tenant={tenant}", owner))
         return tuple(self.budgets[owner] for owner in owners if owner in self.budgets)
 
     def queues(self) -> list[str]:

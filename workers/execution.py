@@ -272,7 +272,8 @@ class Execution:
             status = applied.status or JobStatus.CANCELLED
             used = self._around.observer.used(self.claimed, outcome, self._meter)
             tokens = used_tokens(self.claimed, outcome, self._meter)
-            await self._around.bridge.wait(settler.ack(self._token, status=status, used=used, tokens=tokens))
+            acked = settler.ack(self._token, status=status, used=used, tokens=tokens, cost_nano=applied.cost_nano)
+            await self._around.bridge.wait(acked)
 
     # The log
 

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from inference import broker
+from inference import broker, charges, clock
 from inference.answer import Answer
 from inference.broker.types import Token
 from inference.retries import Backoff
@@ -41,6 +41,7 @@ class _Asked(NamedTuple):
     """Of an ack: those that wait go together, in one call."""
     used: float | None = None
     tokens: int | None = None
+    cost_nano: int = 0
     """Likewise."""
 
 
@@ -57,10 +58,16 @@ class Settler:
         self._thread: threading.Thread | None = None
 
     def ack(
-        self, token: Token, *, status: str, used: float | None = None, tokens: int | None = None
+        self,
+        token: Token,
+        *,
+        status: str,
+        used: float | None = None,
+        tokens: int | None = None,
+        cost_nano: int = 0,
     ) -> Answer[bool]:
         """Forget a finished job. The answer is False if the claim was not ours any more. Thread-safe."""
-        return self._put(_Asked(token, None, Answer(), status, used, tokens))
+        return self._put(_Asked(token, None, Answer(), status, used, tokens, cost_nano))
 
     def release(self, token: Token, *, event: bool = True, backoff: Backoff | None = None) -> Answer[bool]:
         """Put a job back into its queue. The answer is False if the claim was not ours any more. Thread-safe."""
@@ -109,8 +116,9 @@ class Settler:
         return batch
 
     def _settle(self, batch: list[_Asked]) -> list[bool]:
+        month = broker.text_of(charges.day_of(clock.reckoned()))
         acks = [
-            broker.Ending(each.token, each.status, each.used, each.tokens)
+            broker.Ending(each.token, each.status, each.used, each.tokens, each.cost_nano, month)
             for each in batch
             if each.token and each.status is not None
         ]

@@ -5,7 +5,7 @@ Nothing here reserves: the script does, in the same step. A property test holds 
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from inference.admission.terms import Asked, QueueTerms, Reason, Refusal
 from inference.admission.windows import Window
@@ -41,6 +41,8 @@ class Facts:
     tenant_minute: Window
     tenant_queued: int
     tenant_unfinished: int
+    spending: Mapping[str, tuple[int | None, int]] = field(default_factory=dict)
+    """By payer: what ended jobs cost this month (None: not known), and what unfinished ones are expected to."""
     queues: Mapping[str, QueueFacts]
 
 
@@ -52,13 +54,19 @@ class Amount:
     tokens: int
     bytes: int
     work_ms: int
+    cost: int = 0
+    """Expected, in billionths of the currency."""
 
 
 def decide(asked: Asked, amounts: Mapping[str, Amount], facts: Facts) -> Refusal | None:
     """Return what refuses, or None if all of it is taken. Turns to come back are the broker's to give."""
-    return next(
-        iter([*_rates(asked, amounts, facts), *_tenant(asked, facts), *_queues(asked, amounts, facts)]), None
+    found = (
+        *_rates(asked, amounts, facts),
+        *_tenant(asked, facts),
+        *_budgets(asked, amounts, facts),
+        *_queues(asked, amounts, facts),
     )
+    return found[0] if found else None
 
 
 def wait_ms(terms: QueueTerms, amount: Amount, facts: QueueFacts) -> int:
@@ -96,6 +104,17 @@ def _tenant(asked: Asked, facts: Facts) -> Iterator[Refusal]:
     ):
         if limit is not None and value + len(asked.jobs) > limit:
             yield Refusal(reason, asked.tenant, limit, value, len(asked.jobs))
+
+
+def _budgets(asked: Asked, amounts: Mapping[str, Amount], facts: Facts) -> Iterator[Refusal]:
+    """Yield for each budget that would be passed; what costs nothing passes none."""
+    cost = sum(amount.cost for amount in amounts.values())
+    for budget in asked.budgets if cost > 0 else ():
+        spent, held = facts.spending[budget.owner]
+        if spent is None:
+            yield Refusal(Reason.SPENT_UNKNOWN, budget.owner, budget.nano, 0, cost)
+        elif spent + held + cost > budget.nano:
+            yield Refusal(Reason.BUDGET, budget.owner, budget.nano, spent + held, cost, spent=spent)
 
 
 def _queues(asked: Asked, amounts: Mapping[str, Amount], facts: Facts) -> Iterator[Refusal]:

@@ -9,9 +9,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from inference import broker, capacity, errors, estimates
+import django.conf
+from django.db import Error
+
+from inference import broker, budgets, capacity, charges, clock, errors, estimates
 from inference.admission import engines, refusals
-from inference.admission.terms import Answer, Asked, QueueTerms, Wanted
+from inference.admission.terms import Answer, Asked, QueueTerms, Reason, Refusal, Wanted
 from inference.broker.queues import JOBS_PER_SCRIPT
 from inference.estimates import Demand, Learned, Rates
 from inference.limits import NO_KEY_LIMITS, NO_TENANT_LIMITS, KeyLimits, Limits, ModelLimits, TenantLimits
@@ -97,20 +100,51 @@ def _admit(offer: Offer, part: Sequence[Candidate], limits: Limits) -> tuple[Ans
         key=offer.key_limits,
         limits=offer.tenant_limits,
         ticket=offer.ticket,
+        budgets=limits.budgets_of(offer.tenant, offer.owner),
+        month=broker.text_of(charges.day_of(clock.reckoned())),
         queues=list(_queues(part, limits)),
         jobs=[_wanted(each) for each in part],
     )
-    try:
-        answer = broker.get_broker().admit(asked)
-    except broker.BrokerAway as error:
-        raise errors.Unavailable("The queue cannot be reached; nothing was accepted. Try again.") from error
+    answer = _answer(asked)
+    if answer.refusal and answer.refusal.reason is Reason.SPENT_UNKNOWN:
+        _read_spending(asked)
+        answer = _answer(asked)
     _remember(part, answer)
     headers = refusals.rate_headers(asked, answer)
     if answer.refusal:
-        refused = refusals.error(answer.refusal, fallback_seconds=_seconds(part, answer))
+        refused = _refused(answer.refusal, fallback_seconds=_seconds(part, answer))
         refused.headers = headers
         raise refused
     return answer, headers
+
+
+def _answer(asked: Asked) -> Answer:
+    try:
+        return broker.get_broker().admit(asked)
+    except broker.BrokerAway as error:
+        raise errors.Unavailable("The queue cannot be reached; nothing was accepted. Try again.") from error
+
+
+def _read_spending(asked: Asked) -> None:
+    """Tell the broker what was spent, if it lost that or a month began. Without that nothing is taken."""
+    try:
+        budgets.refresh(asked.budgets, clock.reckoned())
+    except (Error, broker.BrokerAway) as error:
+        raise _spent_unknown() from error
+
+
+def _refused(refusal: Refusal, *, fallback_seconds: float) -> errors.Rejected | errors.Unavailable:
+    if refusal.reason is Reason.SPENT_UNKNOWN:
+        return _spent_unknown()
+    if refusal.reason is Reason.BUDGET:
+        month = charges.month_of(charges.day_of(clock.reckoned()))
+        return refusals.over_budget(refusal, currency=django.conf.settings.CURRENCY, ends_at=budgets.end_of(month))
+    return refusals.error(refusal, fallback_seconds=fallback_seconds)
+
+
+def _spent_unknown() -> errors.Unavailable:
+    message = "It cannot be read what was spent of the budget; nothing was accepted. Try again."
+    return errors.Unavailable(message, code="spending_unknown")
 
 
 def _queues(part: Sequence[Candidate], limits: Limits) -> Iterator[QueueTerms]:
@@ -145,6 +179,7 @@ def queue_terms(asks: Candidate, limits: Limits) -> QueueTerms:
         model_bytes=round(capacity.model_bytes(model, everywhere) * share),
         line=tuple(line),
         others=tuple(others),
+        costs=limits.prices.units(model.name, tier.name, clock.reckoned()),
     )
 
 

@@ -1,9 +1,10 @@
 """A refusal in words: which limit, its value, how it stands, and when to come back. Pure."""
 
 import math
+from datetime import datetime
 from typing import Final
 
-from inference import errors
+from inference import charges, errors
 from inference.admission.terms import Answer, Asked, Reason, Refusal, Usage
 
 MAX_RETRY_AFTER_SECONDS: Final = 120
@@ -33,6 +34,10 @@ _WORDS: Final = {
     Reason.QUEUE_BYTES: "queue {name} takes at most {limit} bytes of waiting requests; {value} wait",
     Reason.MODEL_BYTES: "all queues of {model} take at most {limit} bytes of requests of this tier; {value} wait",
 }
+_BUDGET: Final = (
+    "{who} may spend {limit} {currency} a month; {spent} are spent, unfinished jobs are expected to cost {held}, "
+    "these {asked} more; the month ends at {ends_at:%Y-%m-%dT%H:%MZ}"
+)
 _MORE: Final = ", {asked} more asked for"
 _WAIT: Final = (
     "a job in queue {name} would wait for about {value:.0f} s; its tier takes jobs that wait for {limit:g} s"
@@ -51,6 +56,21 @@ def error(refusal: Refusal, *, fallback_seconds: float) -> errors.Rejected:
             "current": refusal.value,
             "requested": refusal.asked,
         },
+    )
+
+
+def over_budget(refusal: Refusal, *, currency: str, ends_at: datetime) -> errors.Rejected:
+    """Return what the caller reads whose jobs would pass a budget: nothing to wait for before the month's end."""
+    held = refusal.value - refusal.spent
+    amounts = {"limit": refusal.limit, "spent": refusal.spent, "held": held, "requested": refusal.asked}
+    told = {name: charges.money(charges.amount(nano)) for name, nano in amounts.items()}
+    return errors.Rejected(
+        _BUDGET.format(
+            who=_who(refusal.name), asked=told["requested"], currency=currency, ends_at=ends_at, **told
+        ),
+        code="insufficient_quota",
+        retry_after_seconds=None,
+        details={"reason": str(refusal.reason), **told, "currency": currency, "ends_at": ends_at.isoformat()},
     )
 
 

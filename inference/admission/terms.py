@@ -5,8 +5,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from uuid import UUID
 
+from inference.charges import FREE, UnitCosts
 from inference.estimates import Learned
-from inference.limits import NO_KEY_LIMITS, NO_TENANT_LIMITS, KeyLimits, QueueCaps, TenantLimits
+from inference.limits import NO_KEY_LIMITS, NO_TENANT_LIMITS, Budget, KeyLimits, QueueCaps, TenantLimits
 
 
 class Reason(StrEnum):
@@ -17,6 +18,10 @@ class Reason(StrEnum):
     TOKENS_PER_MINUTE = "tokens_per_minute"
     TENANT_QUEUED_JOBS = "tenant_queued_jobs"
     TENANT_UNFINISHED_JOBS = "tenant_unfinished_jobs"
+    SPENT_UNKNOWN = "spent_unknown"
+    """Of a budget it is not known what was spent."""
+    BUDGET = "budget"
+    """In billionths of the currency, of what is spent and what unfinished jobs are expected to cost."""
     QUEUE_JOBS = "queue_jobs"
     QUEUE_TOKENS = "queue_tokens"
     QUEUE_BYTES = "queue_bytes"
@@ -48,6 +53,7 @@ class QueueTerms:
     """Queues whose jobs it waits behind: of its own tier, itself too, and of weightier ones."""
     others: tuple[str, ...] = ()
     """The other queues of the model."""
+    costs: UnitCosts = FREE
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +80,10 @@ class Asked:
     limits: TenantLimits = NO_TENANT_LIMITS
     ticket: str = ""
     """By which a request is known again that comes back when it was told to; empty: any of its owner's is."""
+    budgets: Sequence[Budget] = ()
+    """Those that its cost must keep to."""
+    month: str = ""
+    """Whose spending counts, as `2026-11`."""
     queues: Sequence[QueueTerms]
     jobs: Sequence[Wanted]
 
@@ -91,6 +101,8 @@ class Refusal:
     asked: int
     retry_ms: int | None = None
     """When it may fit; None: nobody can tell, or never."""
+    spent: int = 0
+    """Of BUDGET, what ended jobs cost."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from inference.broker.events import order
 from inference.broker.healing import may_heal
 from inference.broker.places import JobPlace, QueuePlace
 from inference.broker.rates import LengthOf, Lessons
+from inference.broker.spending import Standing, text_of
 from inference.broker.types import (
     CHUNK,
     END,
@@ -61,6 +62,7 @@ __all__ = [
     "QueueStats",
     "Renewal",
     "Room",
+    "Standing",
     "TierTerms",
     "Token",
     "Told",
@@ -69,6 +71,7 @@ __all__ = [
     "may_heal",
     "new_async_broker",
     "order",
+    "text_of",
 ]
 
 TIMEOUT_SECONDS: Final = 5.0

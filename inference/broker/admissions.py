@@ -16,16 +16,20 @@ def arguments(asked: Asked, hold_ms: int) -> list[scripts.Argument]:
     places = {terms.name: i for i, terms in enumerate(asked.queues, start=1)}
     queues = itertools.chain.from_iterable(_queue(asked.owner, terms) for terms in asked.queues)
     jobs = itertools.chain.from_iterable(_job(job, places[job.queue]) for job in asked.jobs)
-    return [_head(asked, hold_ms), asked.tenant, asked.owner, asked.ticket or asked.owner, *queues, *jobs]
+    payers: list[scripts.Argument] = []
+    for budget in asked.budgets:
+        payers += (budget.owner, budget.nano)
+    ticket = asked.ticket or asked.owner
+    return [_head(asked, hold_ms), asked.tenant, asked.owner, ticket, asked.month, *payers, *queues, *jobs]
 
 
 def parse(asked: Asked, reply: list[Any]) -> Answer:
     """Read the answer."""
-    reason, name, limit, value, more, after, of_key, of_tenant, learned = reply
+    reason, name, limit, value, more, after, spent, of_key, of_tenant, learned = reply
     refusal = None
     if reason:
         numbers = (int(limit), int(value), int(more), int(after) if after else None)
-        refusal = Refusal(Reason(reason.decode()), name.decode(), *numbers)
+        refusal = Refusal(Reason(reason.decode()), name.decode(), *numbers, int(spent or 0))
     by_queue = {
         terms.name: rates.parse_learned(*found) for terms, found in zip(asked.queues, learned, strict=True)
     }
@@ -42,7 +46,7 @@ def _head(asked: Asked, hold_ms: int) -> bytes:
         *(key.requests_per_second, key.requests_per_minute, key.tokens_per_minute),
         *(own.requests_per_minute, own.tokens_per_minute, own.max_queued_jobs, own.max_unfinished_jobs),
     )
-    return _packed(len(asked.queues), len(asked.jobs), hold_ms, *map(_or_none, limits))
+    return _packed(len(asked.queues), len(asked.jobs), hold_ms, *map(_or_none, limits), len(asked.budgets))
 
 
 def _queue(owner: str, terms: QueueTerms) -> list[scripts.Argument]:
@@ -57,6 +61,7 @@ def _queue(owner: str, terms: QueueTerms) -> list[scripts.Argument]:
         _or_none(terms.model_bytes),
         len(terms.line),
         len(terms.line) + len(terms.others),
+        *terms.costs,
     )
     learned = keys.output(owner, name.model, name.length) if terms.learns else ""
     return [terms.name, numbers, learned, keys.speed(name.model), *terms.line, *terms.others]

@@ -85,12 +85,14 @@ class LeaseVerbs(base.Verbs):
     def ack_many(self, endings: Sequence[Ending]) -> list[bool]:
         """Do as `ack` does for each, in one call."""
         parts: list[scripts.Argument] = []
-        for token, status, used, tokens in endings:
+        for token, status, used, tokens, cost_nano, month in endings:
             parts += (
                 *_raw([token]),
                 status if status in TERMINAL else "",
                 "" if used is None else repr(float(used)),
                 "" if tokens is None else tokens,
+                cost_nano or "",
+                month,
             )
         return [bool(was_ours) for was_ours in self._call("ack", *parts)] if parts else []
 

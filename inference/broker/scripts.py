@@ -23,12 +23,12 @@ FLAGS: Final = {"renew": "#!lua flags=allow-oom\n"}
 _BASE: Final = ("common", "clock")
 _ENTRY: Final = (*_BASE, "entry")
 _ORDER: Final = (*_ENTRY, "order")
-_WAITING: Final = (*_ORDER, "entering", "waiting")
+_WAITING: Final = (*_ORDER, "entering", "payers", "waiting")
 
 PARTS: Final = {
     "renew": _ENTRY,
-    "admit": (*_ENTRY, "windows", "reserved", "turns"),
-    "withdraw": (*_ENTRY, "windows", "reserved"),
+    "admit": (*_ENTRY, "windows", "payers", "spending", "reserved", "turns"),
+    "withdraw": (*_ENTRY, "windows", "payers", "reserved"),
     "spending_begin": (*_BASE, "payers"),
     "spending_end": (*_BASE, "payers"),
     "spending_now": (*_BASE, "payers", "spending"),
@@ -36,7 +36,7 @@ PARTS: Final = {
     **dict.fromkeys(("append", "notify"), (*_ENTRY, "audience")),
     "explain": _ORDER,
     "claim": (*_ORDER, "windows", "asked", "levelling", "guards"),
-    "ack": (*_ORDER, "windows", "leases", "correcting", "audience"),
+    "ack": (*_ORDER, "windows", "payers", "leases", "correcting", "audience"),
     **dict.fromkeys(("move", "publish_task", "restore", "set_weight"), _WAITING),
     **dict.fromkeys(("publish", "due"), (*_WAITING, "reserved")),
     "discard": (*_WAITING, "windows", "reserved", "leases"),

@@ -75,6 +75,10 @@ class Ending(NamedTuple):
     """What it took, in service seconds as estimates have them; None: as much as estimated."""
     tokens: int | None = None
     """Tokens of prompt and output that it used; None: as many as reserved."""
+    cost_nano: int = 0
+    """What it cost in billionths of the currency, which the database has by now."""
+    month: str = ""
+    """In which it did, as `2026-11`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from inference.lifecycle.transitions import Row
 def priced(job: Found, after: Row, prices: PriceList, now: datetime) -> Row:
     """Return the row with the cost of what it used more than before, by the price that holds now."""
     more = Used(*(new - old for new, old in zip(after.used, job.row.used, strict=True)))
-    cost = prices.nano(job.model, job.tier, more, now) if any(more) else 0
+    cost = prices.units(job.model, job.tier, now).nano(more) if any(more) else 0
     return after._replace(cost_nano=after.cost_nano + cost) if cost else after
 
 

@@ -29,10 +29,10 @@ def make_price(**overrides: Any) -> Price:
 def test_tokens_and_engine_time_add_up() -> None:
     price = make_price()
 
-    assert price.nano(Used(1_000_000, 0, 0)) == 150_000_000
-    assert price.nano(Used(0, 1_000_000, 0)) == 600_000_000
-    assert price.nano(Used(0, 0, 1_000)) == 125_000
-    assert price.nano(Used(1, 1, 1)) == 150 + 600 + 125
+    assert price.units.nano(Used(1_000_000, 0, 0)) == 150_000_000
+    assert price.units.nano(Used(0, 1_000_000, 0)) == 600_000_000
+    assert price.units.nano(Used(0, 0, 1_000)) == 125_000
+    assert price.units.nano(Used(1, 1, 1)) == 150 + 600 + 125
 
 
 @given(
@@ -50,13 +50,13 @@ def test_no_cost_is_rounded(
     )
     exact = (prompt + 2 * output) * token_price / 10**6 + ms * second_price / 1000
 
-    assert charges.amount(price.nano(Used(prompt, output, ms))) == exact
-    assert charges.nano_of(exact) == price.nano(Used(prompt, output, ms))
+    assert charges.amount(price.units.nano(Used(prompt, output, ms))) == exact
+    assert charges.nano_of(exact) == price.units.nano(Used(prompt, output, ms))
 
 
 def test_a_price_finer_than_what_is_counted_is_refused() -> None:
     with pytest.raises(ValueError, match=r"0\.0001"):
-        make_price(prompt_per_million=Decimal("0.0001")).nano(Used(1, 0, 0))
+        make_price(prompt_per_million=Decimal("0.0001")).units  # noqa: B018 - it is what raises
 
 
 def test_the_latest_price_that_holds_already_is_taken() -> None:
@@ -77,7 +77,7 @@ def test_a_tiers_own_price_goes_before_the_models_however_old_it_is() -> None:
 
 
 def test_what_has_no_price_costs_nothing() -> None:
-    assert charges.NO_PRICES.nano("m", "bulk", Used(10, 10, 10), NOW) == 0
+    assert charges.NO_PRICES.units("m", "bulk", NOW) == charges.FREE
 
 
 @pytest.mark.parametrize(

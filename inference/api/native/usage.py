@@ -12,7 +12,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from inference import budgets, clock, usage
+from inference import budgets, charges, clock, usage
 from inference.api import authentication, serializers, tables
 from inference.api.handler import ApiRequest
 from inference.submission import Caller
@@ -89,4 +89,4 @@ def _cells(row: usage.UsageRow) -> list[tables.Cell]:
     day, tenant, key, model, tier = (str(row.group[name]) for name in ("day", "tenant", "key", "model", "tier"))
     sums = row.sums
     counts = (sums.jobs, sums.prompt_tokens, sums.output_tokens, sums.engine_seconds)
-    return [day, tenant, key, row.key_name, model, tier, *counts, serializers.money(sums.cost), settings.CURRENCY]
+    return [day, tenant, key, row.key_name, model, tier, *counts, charges.money(sums.cost), settings.CURRENCY]

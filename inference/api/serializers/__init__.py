@@ -15,7 +15,6 @@ from inference.api.serializers.usage import (
     SumsSerializer,
     UsageAskedSerializer,
     UsageRowSerializer,
-    money,
 )
 
 __all__ = [
@@ -37,5 +36,4 @@ __all__ = [
     "WorkerSerializer",
     "job",
     "look",
-    "money",
 ]

@@ -1,7 +1,6 @@
 """Usage, as the native API is asked for it and shows it."""
 
 from collections.abc import Mapping
-from decimal import Decimal
 from typing import Any
 
 from drf_spectacular.utils import extend_schema_field
@@ -65,7 +64,7 @@ class SumsSerializer(serializers.Serializer[Any]):
     @extend_schema_field(serializers.CharField)
     def get_cost(self, sums: charges.Sums) -> str:
         """Return the amount as text: a number would be rounded by who reads it."""
-        return money(sums.cost)
+        return charges.money(sums.cost)
 
 
 class UsageRowSerializer(SumsSerializer):
@@ -97,18 +96,12 @@ class BudgetSerializer(serializers.Serializer[Any]):
     @extend_schema_field(serializers.CharField)
     def get_monthly(self, budget: budgets.Spending) -> str:
         """Return the budget."""
-        return money(charges.amount(budget.budget.nano))
+        return charges.money(charges.amount(budget.budget.nano))
 
     @extend_schema_field(serializers.CharField)
     def get_spent(self, budget: budgets.Spending) -> str:
         """Return what ended jobs cost."""
-        return money(charges.amount(budget.spent_nano))
-
-
-def money(amount: Decimal) -> str:
-    """Return an amount in full, with two decimals at least."""
-    whole, _, rest = f"{amount:.9f}".partition(".")
-    return f"{whole}.{rest.rstrip('0'):0<2}"
+        return charges.money(charges.amount(budget.spent_nano))
 
 
 def _tenant(caller: Caller, wanted: str | None) -> str | None:

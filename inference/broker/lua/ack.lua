@@ -1,8 +1,9 @@
--- {id, claim, status or '', what it used or '', tokens that it used or ''}...  ->  1 for each that was ours
-local function ack(id, claim, status, used, tokens)
+-- {id, claim, status or '', what it used or '', tokens that it used or '', billionths that it cost or '', month}...  ->  1 for each that was ours
+local function ack(id, claim, status, used, tokens, cost, month)
   local entry = mine(id, claim)
   if not entry then return 0 end
   local charged = used ~= '' and charged_by(id)
+  if cost ~= '' then settle_cost(id, cost, month) end
   forget_leased(id, entry)    -- first: with the memory full, a script may write only after it has removed something
   settle_tokens(entry, tokens)
   if charged then correct(entry, charged, tonumber(used) - tonumber(entry.estimate)) end
@@ -12,5 +13,5 @@ local function ack(id, claim, status, used, tokens)
 end
 
 local replies = {}
-for i = 2, #ARGV, 5 do replies[#replies + 1] = ack(unpack(ARGV, i, i + 4)) end
+for i = 2, #ARGV, 7 do replies[#replies + 1] = ack(unpack(ARGV, i, i + 6)) end
 return replies

@@ -1,22 +1,30 @@
 -- numbers (queues, jobs, ms that a reservation holds; limits, below 0 where there is none: of the key requests a second,
--- requests and tokens a minute; of the tenant requests and tokens a minute, jobs waiting, jobs unfinished), tenant, owner, ticket,
+-- requests and tokens a minute; of the tenant requests and tokens a minute, jobs waiting, jobs unfinished; payers), tenant,
+-- owner, ticket, month, {payer, its budget}...,
 -- {queue, numbers (caps in jobs, tokens, bytes and longest wait ms, each below 0 where there is none; slots, ms a prompt
 -- token, ms an output token, expected output where nothing is known, bytes that may wait in all queues or below 0, how
--- many of the queues that follow come first in line, how many follow), keys of what was learned of outputs and speed
+-- many of the queues that follow come first in line, how many follow; billionths that a prompt token, an output token
+-- and a ms of service cost), keys of what was learned of outputs and speed
 -- less the prefix, all queues of the model...}...,  {id, numbers (which queue, prompt tokens, most output, bytes)}...
--- ->  {what refuses or '', its name, limit, value, more asked for, ms until it may fit or '',
+-- ->  {what refuses or '', its name, limit, value, more asked for, ms until it may fit or '', of a budget what is spent,
 --      {requests and tokens of the key in a minute, ms until that has cleared, the same of the tenant} or '' each,
 --      {what was learned of outputs, of speed} for each queue}. As inference/admission/decisions.py.
 local now = now_ms()
 local queue_count, job_count, hold_ms, key_second, key_requests, key_tokens, tenant_requests, tenant_tokens, most_waiting,
-  most_unfinished = struct.unpack('<dddddddddd', ARGV[2])
+  most_unfinished, payer_count = struct.unpack('<ddddddddddd', ARGV[2])
 local tenant, owner, ticket, queues, jobs, all_tokens = ARGV[3], ARGV[4], ARGV[5], {}, {}, 0
-local at = 6
+local month, payers, budgets, all_cost, at = ARGV[6], {}, {}, 0, 7
+
+for i = 1, payer_count do
+  payers[i], budgets[i] = ARGV[at], tonumber(ARGV[at + 1])
+  at = at + 2
+end
 
 for i = 1, queue_count do
   local queue = { name = ARGV[at], jobs = 0, tokens = 0, bytes = 0, work = 0, all = {} }
   queue.cap_jobs, queue.cap_tokens, queue.cap_bytes, queue.max_wait, queue.slots, queue.prompt_ms, queue.output_ms,
-    queue.expected, queue.cap_all, queue.line, queue.count = struct.unpack('<ddddddddddd', ARGV[at + 1])
+    queue.expected, queue.cap_all, queue.line, queue.count, queue.prompt_cost, queue.output_cost, queue.ms_cost =
+    struct.unpack('<dddddddddddddd', ARGV[at + 1])
   queue.output, queue.speed = ARGV[at + 2], ARGV[at + 3]
   for j = 1, queue.count do queue.all[j] = ARGV[at + 3 + j] end
   queue.learned = call('MGET', P .. queue.output, P .. queue.speed)
@@ -33,7 +41,8 @@ for i = 1, job_count do
     work = math.floor(prompt * queue.prompt_ms + expected * queue.output_ms + 0.5) }
   queue.jobs, queue.tokens = queue.jobs + 1, queue.tokens + job.tokens
   queue.bytes, queue.work = queue.bytes + bytes, queue.work + job.work
-  jobs[i], all_tokens, at = job, all_tokens + job.tokens, at + 2
+  job.cost = prompt * queue.prompt_cost + expected * queue.output_cost + job.work * queue.ms_cost
+  jobs[i], all_tokens, all_cost, at = job, all_tokens + job.tokens, all_cost + job.cost, at + 2
 end
 
 local rate, burst = key_windows(owner)
@@ -64,6 +73,20 @@ local function check_tenant()
   end
   if most_unfinished >= 0 and unfinished + job_count > most_unfinished then
     return refusal('tenant_unfinished_jobs', tenant, most_unfinished, unfinished, job_count)
+  end
+end
+
+-- What costs nothing passes no budget.
+local function check_budgets()
+  for i, payer in ipairs(all_cost > 0 and payers or {}) do
+    local spent = spent_of(payer, month)
+    if not spent then return refusal('spent_unknown', payer, budgets[i], 0, all_cost) end
+    local taken = spent + held_of(payer)
+    if taken + all_cost > budgets[i] then
+      local refused = refusal('budget', payer, budgets[i], taken, all_cost)
+      refused[7] = spent
+      return refused
+    end
   end
 end
 
@@ -142,6 +165,7 @@ local function reserve(job)
   call('ZADD', P .. 'r:' .. of.queue, int(now + hold_ms), job.id)
   call('ZADD', P .. 'jobs:' .. tenant, 'NX', int(now + hold_ms), job.id)
   count(of.queue, of.tokens, of.bytes, of.work)
+  hold_cost(job.id, job.cost, payers)
 end
 
 local function take()
@@ -158,7 +182,7 @@ local function take()
   end
 end
 
-local refused = check_rates() or check_tenant() or check_queues()
+local refused = check_rates() or check_tenant() or check_budgets() or check_queues()
 if not refused then take() end
 
 local function told(window)
@@ -168,4 +192,5 @@ end
 local said, learned = refused or {}, {}
 for i, queue in ipairs(queues) do learned[i] = { queue.learned[1] or '', queue.learned[2] or '' } end
 return { said[1] or '', said[2] or '', said[3] and int(said[3]) or '', said[4] and int(said[4]) or '',
-  said[5] and int(said[5]) or '', said[6] and int(said[6]) or '', told(of_key), told(of_tenant), learned }
+  said[5] and int(said[5]) or '', said[6] and int(said[6]) or '', said[7] and int(said[7]) or '',
+  told(of_key), told(of_tenant), learned }

@@ -1,7 +1,7 @@
 -- ids...  ->  1 for each that was held
 local were = {}
 for i = 2, #ARGV do
-  end_reservation(ARGV[i])
+  if end_reservation(ARGV[i]) then drop_cost(ARGV[i]) end
   local entry = read(ARGV[i])
   if entry and entry.claim then
     forget_leased(ARGV[i], entry)

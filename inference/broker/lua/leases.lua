@@ -12,5 +12,6 @@ end
 local function forget_leased(id, entry)
   end_lease(id, entry)
   call('DEL', P .. 'e:' .. id)
+  drop_cost(id)
   if entry.tenant ~= '' then call('ZREM', P .. 'jobs:' .. entry.tenant, id) end
 end

@@ -2,7 +2,7 @@
 -- a key that has a budget; amounts are billionths of the currency.
 
 local function unhold(payer, id)
-  local key = P .. 'held:' .. payer
+  local key = P .. 'costs:' .. payer
   local cost = call('HGET', key, id)
   if not cost then return end
   call('HDEL', key, id)

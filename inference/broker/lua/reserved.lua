@@ -30,5 +30,6 @@ end
 local function lapse(queue, now)
   for _, id in ipairs(call('ZRANGEBYSCORE', P .. 'r:' .. queue, '-inf', int(now))) do
     if not end_reservation(id) then call('ZREM', P .. 'r:' .. queue, id) end
+    drop_cost(id)
   end
 end

@@ -10,13 +10,13 @@ local function spent_of(payer, month)
 end
 
 -- What the payer's unfinished jobs are expected to cost.
-local function held_of(payer) return tonumber(call('HGET', P .. 'held:' .. payer, '') or 0) end
+local function held_of(payer) return tonumber(call('HGET', P .. 'costs:' .. payer, '') or 0) end
 
 -- Hold a job's expected cost until it ends, or lapses.
 local function hold_cost(id, cost, payers)
   if cost == 0 or #payers == 0 or not call('SET', P .. 'p:' .. id, table.concat(payers, '\n'), 'NX') then return end
   for _, payer in ipairs(payers) do
-    call('HSET', P .. 'held:' .. payer, id, int(cost))
-    call('HINCRBY', P .. 'held:' .. payer, '', int(cost))
+    call('HSET', P .. 'costs:' .. payer, id, int(cost))
+    call('HINCRBY', P .. 'costs:' .. payer, '', int(cost))
   end
 end

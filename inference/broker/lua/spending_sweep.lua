@@ -1,5 +1,5 @@
 -- payer, cursor, count  ->  {next cursor, how many were dropped}: costs held for jobs that are nowhere
-local found, dropped = call('HSCAN', P .. 'held:' .. ARGV[2], ARGV[3], 'COUNT', ARGV[4]), 0
+local found, dropped = call('HSCAN', P .. 'costs:' .. ARGV[2], ARGV[3], 'COUNT', ARGV[4]), 0
 for i = 1, #found[2], 2 do
   local id = found[2][i]
   if id ~= '' and call('EXISTS', P .. 'e:' .. id, P .. 'v:' .. id) == 0 then

@@ -43,6 +43,7 @@ end
 local function forget_waiting(id, entry)
   dequeue(id, entry)
   call('DEL', P .. 'e:' .. id)
+  drop_cost(id)
   local group = place(entry.queue)
   if not group then return end
   call('ZREM', P .. 'jobs:' .. entry.tenant, id)
