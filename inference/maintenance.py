@@ -65,7 +65,7 @@ def prune_workers(now: datetime) -> int:
 
 
 def count_spending(now: datetime) -> int:
-    """Hold what budgets count against the database, and drop what is held for jobs that are nowhere.
+    """Hold what budgets count against the database, and drop what is reserved for jobs that are nowhere.
 
     Returns how many budgets there are.
     """
@@ -73,7 +73,7 @@ def count_spending(now: datetime) -> int:
     with only_one("spending") as is_ours:
         if is_ours and found:
             budgets.refresh(found, now)
-            dropped = broker.get_broker().sweep_held(budget.owner for budget in found)
+            dropped = broker.get_broker().sweep_costs(budget.owner for budget in found)
             if dropped:
                 logger.warning("Costs of lost jobs dropped", extra={"action": "costs_dropped", "count": dropped})
     return len(found)

@@ -110,11 +110,11 @@ def _budgets(asked: Asked, amounts: Mapping[str, Amount], facts: Facts) -> Itera
     """Yield for each budget that would be passed; what costs nothing passes none."""
     cost = sum(amount.cost for amount in amounts.values())
     for budget in asked.budgets if cost > 0 else ():
-        spent, held = facts.spending[budget.owner]
+        spent, reserved = facts.spending[budget.owner]
         if spent is None:
             yield Refusal(Reason.SPENT_UNKNOWN, budget.owner, budget.nano, 0, cost)
-        elif spent + held + cost > budget.nano:
-            yield Refusal(Reason.BUDGET, budget.owner, budget.nano, spent + held, cost, spent=spent)
+        elif spent + reserved + cost > budget.nano:
+            yield Refusal(Reason.BUDGET, budget.owner, budget.nano, spent + reserved, cost, spent=spent)
 
 
 def _queues(asked: Asked, amounts: Mapping[str, Amount], facts: Facts) -> Iterator[Refusal]:

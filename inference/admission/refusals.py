@@ -35,7 +35,7 @@ _WORDS: Final = {
     Reason.MODEL_BYTES: "all queues of {model} take at most {limit} bytes of requests of this tier; {value} wait",
 }
 _BUDGET: Final = (
-    "{who} may spend {limit} {currency} a month; {spent} are spent, unfinished jobs are expected to cost {held}, "
+    "{who} may spend {limit} {currency} a month; {spent} are spent, unfinished jobs are expected to cost {reserved}, "
     "these {asked} more; the month ends at {ends_at:%Y-%m-%dT%H:%MZ}"
 )
 _MORE: Final = ", {asked} more asked for"
@@ -61,8 +61,9 @@ def error(refusal: Refusal, *, fallback_seconds: float) -> errors.Rejected:
 
 def over_budget(refusal: Refusal, *, currency: str, ends_at: datetime) -> errors.Rejected:
     """Return what the caller reads whose jobs would pass a budget: nothing to wait for before the month's end."""
-    held = refusal.value - refusal.spent
-    amounts = {"limit": refusal.limit, "spent": refusal.spent, "held": held, "requested": refusal.asked}
+    reserved = refusal.value - refusal.spent
+    amounts = {"limit": refusal.limit, "spent": refusal.spent, "reserved": reserved, "requested": refusal.asked}
+    amounts["current"] = refusal.value
     told = {name: charges.money(charges.amount(nano)) for name, nano in amounts.items()}
     return errors.Rejected(
         _BUDGET.format(

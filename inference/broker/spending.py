@@ -8,7 +8,7 @@ from inference.broker import base, scripts
 
 KEPT_SECONDS: Final = 40 * 24 * 3600
 """Longer than a month."""
-HELD_AT_ONCE: Final = 500
+COSTS_AT_ONCE: Final = 500
 """A long script holds everyone up."""
 
 
@@ -17,7 +17,7 @@ class Standing(NamedTuple):
 
     spent: int | None
     """By ended jobs; None: not read from the database yet."""
-    held: int
+    reserved: int
     """By unfinished jobs, as expected."""
 
 
@@ -39,17 +39,17 @@ class SpendingVerbs(base.Verbs):
     def spending(self, payers: Sequence[str], month: date) -> dict[str, Standing]:
         """Return how the payers stand."""
         rows = self._call("spending_now", text_of(month), *payers) if payers else []
-        found = [Standing(None if spent == b"" else int(spent), int(held)) for spent, held in rows]
+        found = [Standing(None if spent == b"" else int(spent), int(reserved)) for spent, reserved in rows]
         return dict(zip(payers, found, strict=True))
 
-    def sweep_held(self, payers: Iterable[str]) -> int:
-        """Drop what is held for jobs that the broker does not know any more. Says for how many."""
+    def sweep_costs(self, payers: Iterable[str]) -> int:
+        """Drop what is reserved for jobs that the broker does not know any more. Says for how many."""
         return sum(map(self._sweep_payer, payers))
 
     def _sweep_payer(self, payer: str) -> int:
         cursor, total = b"0", 0
         while True:
-            cursor, dropped = self._call("spending_sweep", payer, cursor, HELD_AT_ONCE)
+            cursor, dropped = self._call("spending_sweep", payer, cursor, COSTS_AT_ONCE)
             total += int(dropped)
             if cursor == b"0":
                 return total

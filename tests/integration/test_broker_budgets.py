@@ -1,4 +1,4 @@
-"""What budgets count in the broker: costs held until jobs end, and what is spent."""
+"""What budgets count in the broker: costs reserved until jobs end, and what is spent."""
 
 import secrets
 from collections.abc import Callable
@@ -115,7 +115,7 @@ ENDS: Final[dict[str, End]] = {
 
 
 @pytest.mark.parametrize("end", ENDS.values(), ids=ENDS)
-def test_a_cost_is_held_until_the_job_ends(broker: Broker, end: End) -> None:
+def test_a_cost_is_reserved_until_the_job_ends(broker: Broker, end: End) -> None:
     know(broker)
     [job_id] = ids()
     broker.admit(asked([job_id], key=10**9))
@@ -131,7 +131,7 @@ def test_a_cost_is_held_until_the_job_ends(broker: Broker, end: End) -> None:
     assert {"costs", "p"} & broker_jobs.keys(broker) == set()
 
 
-def test_what_is_withdrawn_or_not_published_in_time_is_held_no_longer(
+def test_what_is_withdrawn_or_not_published_in_time_is_reserved_no_longer(
     broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     know(broker)
@@ -147,7 +147,7 @@ def test_what_is_withdrawn_or_not_published_in_time_is_held_no_longer(
 
 
 def finish(broker: Broker, cost: int) -> None:
-    """Run a job that is held at COST and really costs this much."""
+    """Run a job that is expected to cost COST and really costs this much."""
     [job_id] = ids()
     assert broker.admit(asked([job_id])).accepted
     broker.publish([make_entry(job_id=job_id)])
@@ -195,9 +195,9 @@ def test_costs_of_jobs_that_are_nowhere_are_swept_away(broker: Broker) -> None:
     broker.admit(asked([lost, kept]))
     broker.client.delete(f"{broker.prefix}v:".encode() + lost.bytes)
 
-    assert broker.sweep_held([ANN]) == 1
+    assert broker.sweep_costs([ANN]) == 1
     assert standing(broker) == (0, COST)
-    assert broker.sweep_held([ANN]) == 0
+    assert broker.sweep_costs([ANN]) == 0
 
 
 def facts(ann: tuple[int | None, int]) -> Facts:
@@ -217,17 +217,17 @@ def facts(ann: tuple[int | None, int]) -> Facts:
 
 @dataclass
 class Books:
-    """What should be known: the database's sum, and the jobs that are held."""
+    """What should be known: the database's sum, and what is reserved."""
 
     broker: Broker
     database: int = 0
-    held: dict[UUID, int] = field(default_factory=dict)
+    reserved: dict[UUID, int] = field(default_factory=dict)
     claimed: list[Claimed] = field(default_factory=list)
     read: tuple[dict[str, int], int] | None = None
 
     def admit(self, cost: int) -> None:
         [job_id] = ids()
-        taken = self.database + sum(self.held.values())
+        taken = self.database + sum(self.reserved.values())
         wanted = asked([job_id], ann=500, cost=cost)
         expected = decisions.decide(wanted, {QUEUE: Amount(1, cost, 300, 0, cost)}, facts(standing(self.broker)))
         answer = self.broker.admit(wanted)
@@ -236,7 +236,7 @@ class Books:
         assert not accepted or taken + cost <= 500
         if accepted:
             self.broker.publish([make_entry(job_id=job_id)])
-            self.held[job_id] = cost
+            self.reserved[job_id] = cost
 
     def claim(self, _: int) -> None:
         self.claimed += broker_jobs.claim(self.broker, limit=1)
@@ -246,13 +246,13 @@ class Books:
             claimed = self.claimed.pop()
             self.database += cost  # the commit, then its acknowledgement
             self.broker.ack_many([Ending(claimed.token, "succeeded", cost_nano=cost, month="2026-11")])
-            del self.held[claimed.token.job_id]
+            del self.reserved[claimed.token.job_id]
 
     def drop(self, _: int) -> None:
         if self.claimed:
             claimed = self.claimed.pop()
             self.broker.discard([claimed.token.job_id])
-            del self.held[claimed.token.job_id]
+            del self.reserved[claimed.token.job_id]
 
     def begin(self, _: int) -> None:
         begun = self.broker.begin_spending([ANN], MONTH)
@@ -266,8 +266,8 @@ class Books:
 
     def check(self) -> None:
         """Hold the broker against the books: spending may count twice for a while, never less than once."""
-        spent, held = standing(self.broker)
-        assert held == sum(self.held.values())
+        spent, reserved = standing(self.broker)
+        assert reserved == sum(self.reserved.values())
         assert spent is not None
         assert spent >= self.database
 
@@ -286,4 +286,4 @@ def test_no_history_passes_a_budget_or_forgets_what_was_spent(valkey: str, histo
         books.check()
     know(broker, books.database)
 
-    assert standing(broker) == (books.database, sum(books.held.values()))
+    assert standing(broker) == (books.database, sum(books.reserved.values()))

@@ -46,10 +46,10 @@ def test_a_job_that_would_pass_its_budget_is_refused_and_told_until_when(sluice:
     error = refused()
 
     assert (error.status, error.code, error.retry_after_seconds) == (429, "insufficient_quota", None)
-    assert {name: error.details[name] for name in ("limit", "spent", "held", "requested")} == {
+    assert {name: error.details[name] for name in ("limit", "spent", "reserved", "requested")} == {
         "limit": "0.02",
         "spent": "0.00",
-        "held": "0.02",
+        "reserved": "0.02",
         "requested": "0.01",
     }
     assert "tenant default may spend 0.02 USD a month" in error.message

@@ -81,7 +81,7 @@ local function check_budgets()
   for i, payer in ipairs(all_cost > 0 and payers or {}) do
     local spent = spent_of(payer, month)
     if not spent then return refusal('spent_unknown', payer, budgets[i], 0, all_cost) end
-    local taken = spent + held_of(payer)
+    local taken = spent + reserved_cost_of(payer)
     if taken + all_cost > budgets[i] then
       local refused = refusal('budget', payer, budgets[i], taken, all_cost)
       refused[7] = spent
@@ -165,7 +165,7 @@ local function reserve(job)
   call('ZADD', P .. 'r:' .. of.queue, int(now + hold_ms), job.id)
   call('ZADD', P .. 'jobs:' .. tenant, 'NX', int(now + hold_ms), job.id)
   count(of.queue, of.tokens, of.bytes, of.work)
-  hold_cost(job.id, job.cost, payers)
+  reserve_cost(job.id, job.cost, payers)
 end
 
 local function take()

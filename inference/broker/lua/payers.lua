@@ -1,7 +1,7 @@
--- What a job that has not ended is expected to cost, held against the budgets of those who pay. A payer is a tenant or
+-- What a job that has not ended is expected to cost, reserved in the budgets of those who pay. A payer is a tenant or
 -- a key that has a budget; amounts are billionths of the currency.
 
-local function unhold(payer, id)
+local function drop_cost_of(payer, id)
   local key = P .. 'costs:' .. payer
   local cost = call('HGET', key, id)
   if not cost then return end
@@ -9,11 +9,11 @@ local function unhold(payer, id)
   if call('HINCRBY', key, '', '-' .. cost) == 0 and call('HLEN', key) == 1 then call('DEL', key) end
 end
 
--- Hold it no longer. Who would have paid; empty for a job that nobody's budget counts.
+-- Reserve it no longer. Who would have paid; empty for a job that nobody's budget counts.
 local function drop_cost(id)
   local payers = {}
   for payer in string.gmatch(call('GET', P .. 'p:' .. id) or '', '[^\n]+') do
-    unhold(payer, id)
+    drop_cost_of(payer, id)
     payers[#payers + 1] = payer
   end
   if #payers > 0 then call('DEL', P .. 'p:' .. id) end

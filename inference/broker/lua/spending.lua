@@ -1,4 +1,4 @@
--- What budgets count, beside what is held. On payers.lua.
+-- What budgets count, beside what is reserved. On payers.lua.
 --
 -- What ended is in the database before its claim is acknowledged, and the sum is read from there now and then. What
 -- was acknowledged since a read began may be in its answer or not: it counts until the next read is done.
@@ -10,10 +10,10 @@ local function spent_of(payer, month)
 end
 
 -- What the payer's unfinished jobs are expected to cost.
-local function held_of(payer) return tonumber(call('HGET', P .. 'costs:' .. payer, '') or 0) end
+local function reserved_cost_of(payer) return tonumber(call('HGET', P .. 'costs:' .. payer, '') or 0) end
 
--- Hold a job's expected cost until it ends, or lapses.
-local function hold_cost(id, cost, payers)
+-- Reserve a job's expected cost until it ends, or lapses.
+local function reserve_cost(id, cost, payers)
   if cost == 0 or #payers == 0 or not call('SET', P .. 'p:' .. id, table.concat(payers, '\n'), 'NX') then return end
   for _, payer in ipairs(payers) do
     call('HSET', P .. 'costs:' .. payer, id, int(cost))
