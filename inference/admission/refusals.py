@@ -35,8 +35,8 @@ _WORDS: Final = {
     Reason.MODEL_BYTES: "all queues of {model} take at most {limit} bytes of requests of this tier; {value} wait",
 }
 _BUDGET: Final = (
-    "{who} may spend {limit} {currency} a month; {spent} are spent, unfinished jobs are expected to cost {reserved}, "
-    "these {asked} more; the month ends at {ends_at:%Y-%m-%dT%H:%MZ}"
+    "{who} may spend {limit} {currency} a month; {spent} are spent, unfinished jobs are expected to cost "
+    "{reserved} and these {asked}; the month ends at {ends_at:%Y-%m-%dT%H:%MZ}"
 )
 _MORE: Final = ", {asked} more asked for"
 _WAIT: Final = (

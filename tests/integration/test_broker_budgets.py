@@ -183,6 +183,18 @@ def test_of_two_reads_at_once_the_later_counts(broker: Broker) -> None:
     assert standing(broker) == (7, 0)
 
 
+def test_while_nothing_is_known_an_earlier_read_is_better_than_none(broker: Broker) -> None:
+    early = broker.begin_spending([ANN], MONTH)
+    know(broker, 0, KEY)
+    begun = broker.begin_spending([ANN], MONTH)
+
+    assert broker.end_spending(early, MONTH, {ANN: 1000}) == 1
+    finish(broker, 20)
+    assert standing(broker) == (1020, 0)
+    assert broker.end_spending(begun, MONTH, {ANN: 1000}) == 1
+    assert standing(broker) == (1020, 0)
+
+
 def test_months_are_apart(broker: Broker) -> None:
     know(broker, 1000)
 
