@@ -107,7 +107,9 @@ def is_htmx(request: HttpRequest) -> bool:
 
 
 def _tenant_of_staff(user: User) -> Tenant | None:
-    return Tenant.objects.filter(name=DEFAULT_TENANT).first() if user.is_staff else None
+    """Return the default tenant for staff who may change jobs: a viewer changes nothing here either."""
+    may = user.is_staff and user.has_perm("inference.change_job")
+    return Tenant.objects.filter(name=DEFAULT_TENANT).first() if may else None
 
 
 def _to_login(request: HttpRequest) -> HttpResponse:

@@ -89,5 +89,15 @@ class Migration(migrations.Migration):
                 "indexes": [models.Index(fields=["table", "row", "-id"], name="edit_by_row")],
             },
         ),
+        migrations.AlterField(
+            model_name="membership",
+            name="tenant",
+            field=models.ForeignKey(
+                help_text="Whose jobs the user submits and sees. Operators without one: the default tenant.",
+                on_delete=django.db.models.deletion.PROTECT,
+                related_name="memberships",
+                to="inference.tenant",
+            ),
+        ),
         migrations.RunPython(make_roles, remove_roles),
     ]

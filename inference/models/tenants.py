@@ -51,7 +51,7 @@ class Membership(models.Model):
         Tenant,
         on_delete=models.PROTECT,
         related_name="memberships",
-        help_text="Whose jobs the user submits and sees. Staff without one: the default tenant.",
+        help_text="Whose jobs the user submits and sees. Operators without one: the default tenant.",
     )
 
     def __str__(self) -> str:

@@ -3,6 +3,7 @@
 import uuid
 
 import pytest
+from django.contrib.auth.models import Group
 from django.test import Client
 from django.urls import reverse
 
@@ -52,11 +53,14 @@ def test_one_without_a_tenant_is_told_whom_to_ask(sluice: Broker) -> None:
     assert "User new belongs to no tenant yet: ask an admin" in answer.content.decode()
 
 
-def test_staff_without_a_membership_work_for_the_default_tenant(sluice: Broker) -> None:
+def test_operators_without_a_membership_work_for_the_default_tenant_and_viewers_for_none(sluice: Broker) -> None:
     job = factories.make_job()
-    shown = browser_of(make_user("op", is_staff=True)).get(HOME).content.decode()
+    operator, viewer = (make_user(role, is_staff=True) for role in ("operator", "viewer"))
+    for user in (operator, viewer):
+        user.groups.add(Group.objects.get(name=user.username))
 
-    assert str(job.id) in shown
+    assert str(job.id) in browser_of(operator).get(HOME).content.decode()
+    assert browser_of(viewer).get(HOME).status_code == 403
 
 
 def test_a_prompt_becomes_a_streamed_job_of_the_users_tenant(member: Client) -> None:

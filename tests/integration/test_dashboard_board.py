@@ -40,7 +40,7 @@ def test_the_board_says_why_jobs_and_queues_wait(member: Client) -> None:
 
 
 def test_the_board_tells_who_paused_to_those_who_may(sluice: Broker, tokenizer: Path) -> None:
-    operator = make_user("op", is_staff=True)
+    operator = make_user("op", tenant="default", is_staff=True)
     browser_of(operator).post(SUBMIT, form())
     halts.halt_queues(halts.Action.PAUSE, [QUEUE], by="user ann")
     assert "user ann" not in browser_of(operator).get(BOARD).content.decode()

@@ -3,6 +3,7 @@
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.db import transaction
 
 from inference import edits
 from inference.management import database, halting
@@ -34,11 +35,12 @@ class Command(BaseCommand):
 def _new_key(options: dict[str, Any]) -> str:
     _check("tenant", {options["tenant"]}, set(Tenant.objects.values_list("name", flat=True)))
     _check("tier", set(options["tier"]), set(Tier.objects.values_list("name", flat=True)))
-    row, key = ApiKey.objects.create_key(
-        name=options["name"], tenant_id=options["tenant"], is_operator=options["operator"]
-    )
-    row.tiers.set(options["tier"])  # type: ignore[attr-defined]
-    edits.record(row, {}, edits.values_of(row), by=halting.by())
+    with transaction.atomic():
+        row, key = ApiKey.objects.create_key(
+            name=options["name"], tenant_id=options["tenant"], is_operator=options["operator"]
+        )
+        row.tiers.set(options["tier"])  # type: ignore[attr-defined]
+        edits.record(row, {}, edits.values_of(row), by=halting.by())
     return str(key)
 
 
