@@ -56,7 +56,8 @@ class Ask(APIView):
         """Write the row, send the task, and answer with the row's id."""
         asked = AskedSerializer(data=request.data)
         asked.is_valid(raise_exception=True)
-        row = Asked.objects.create(model=asked.validated_data["model"], body=request.data)
+        row = Asked(model=asked.validated_data["model"], body=request.data)
+        row.save(force_insert=True)
         generate.delay(str(row.pk))
         return Response({"id": str(row.pk), "status": row.status}, status=201)
 
