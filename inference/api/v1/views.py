@@ -56,6 +56,7 @@ async def _generate(request: ApiRequest, endpoint: Endpoint) -> HttpResponseBase
     request.closing.push_async_callback(call.abandon)
     accepted = await call.submit(endpoint, body, mailbox=mailbox.name)
     del body  # it is on record, and the client may wait for long
+    request.room.give()
     request.answer_headers |= {JOB_ID_HEADER: str(call.inbox.job_id), TIER_HEADER: accepted.tier}
     return await _streamed(call) if accepted.streamed else _answer(await call.finish(), accepted.service_tier)
 
