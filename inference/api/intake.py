@@ -11,12 +11,12 @@ from typing import Final
 
 from inference import errors
 
-MAX_BYTES: Final = 64 * 1024 * 1024
-"""Of all bodies together. A body takes about twice its size while it is read, parsed and counted."""
+MAX_BYTES: Final = 32 * 1024 * 1024
+"""Of all bodies together. A body takes several times its size while it is parsed and counted."""
 SMALL_BYTES: Final = 64 * 1024
 """Bodies up to this size are not counted, so that no short prompt waits behind long ones. The server has as much
 of each connection in its buffer anyway."""
-WAIT_SECONDS: Final = 10.0
+WAIT_SECONDS: Final = 20.0
 
 
 class Intake:

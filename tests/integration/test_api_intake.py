@@ -1,8 +1,11 @@
 """Large bodies at once: what finds no room is told to come back, and nothing of it is held."""
 
+import gc
 import json
 import socket
+import uuid
 
+import orjson
 import pytest
 
 from inference.api import intake
@@ -68,3 +71,14 @@ def test_a_call_that_waits_for_its_answer_holds_no_room(api: Api, room: Intake) 
     waiting.until(lambda: room.free > LARGE)
     assert api.post(JOBS, {"body": large_chat()}).status_code == 201
     connection.close()
+
+
+def test_a_refused_body_is_gone_at_once_and_not_with_the_next_collection(api: Api) -> None:
+    mark = f"mark {uuid.uuid4()}"
+    body = orjson.dumps(factories.make_chat(metadata=[mark], temperature=9))
+    gc.disable()
+    try:
+        assert api.client.post(CHAT, content=body).status_code == 400
+        waiting.until(lambda: not any(type(thing) is list and thing == [mark] for thing in gc.get_objects()))
+    finally:
+        gc.enable()
