@@ -59,6 +59,8 @@ class State:
     """Waiting job -> since when it fits no asking worker."""
     came: dict[str, int] = field(default_factory=dict)
     """Tier -> its last publish."""
+    gathered: dict[str, float] = field(default_factory=dict)
+    """Tier -> the newest arrival among what waited when its gather window ended: none up to it gathers again."""
     workers: dict[str, levelling.Peer] = field(default_factory=dict)
 
     def tier(self, name: str) -> Tier:
@@ -69,6 +71,22 @@ class State:
         """Return the jobs that wait in one queue."""
         busy = self.tier(queue[0]).busy.values()
         return [job for jobs in busy for job in jobs.waiting.values() if job.length == queue[1]]
+
+    def gathering_ms(self, bid: "Bid", now_ms: int) -> float:
+        """Return how long busy workers still wait for more of a tier with work.
+
+        When they need not, all that waits is let go together: what one worker leaves of it, others take.
+        """
+        if not bid.terms.gather_jobs:
+            return 0
+        arrivals = [job.arrival_ms for length in bid.open for job in self.waiting((bid.name, length))]
+        if min(arrivals) <= self.gathered.get(bid.name, 0):
+            return 0
+        left_ms = min(arrivals) + round(bid.terms.gather_seconds * 1000) - now_ms
+        if len(arrivals) < bid.terms.gather_jobs and left_ms > 0:
+            return left_ms
+        self.gathered[bid.name] = max(arrivals)
+        return 0
 
 
 @dataclass(slots=True)

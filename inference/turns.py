@@ -107,11 +107,8 @@ class Turn:
 
     def _gathers(self, bid: Bid) -> bool:
         """Whether a worker that has other work waits for more of this tier to come."""
-        if not self._ask.load.in_flight or not bid.terms.gather_jobs or bid.tenant is None:
-            return False
-        waiting = [job for length in bid.open for job in self._state.waiting((bid.name, length))]
-        left_ms = min(job.arrival_ms for job in waiting) + round(bid.terms.gather_seconds * 1000) - self._now_ms
-        if len(waiting) >= bid.terms.gather_jobs or left_ms <= 0:
+        left_ms = 0 if bid.tenant is None else self._state.gathering_ms(bid, self._now_ms)
+        if left_ms <= 0 or not self._ask.load.in_flight:
             return False
         self._ask_again(left_ms)
         return True

@@ -11,7 +11,7 @@ from inference import guards, routing
 from inference.broker.types import Claimed, Token
 from inference.guards import NO_ROOM, Credit, Load, Room, TierTerms
 from inference.limits import Limits, TierLimits
-from workers import gate
+from workers import gate, leftovers
 from workers.bounds import Bounds
 from workers.config import WorkerConfig
 from workers.pressure import Pressure
@@ -91,9 +91,10 @@ class EngineRoom:
         )
 
     def is_hungry(self, offered: Offer) -> bool:
-        """Whether a claim that came back empty may have left work behind that only did not fit."""
+        """Whether a claim that came back empty may have left work behind that only did not fit, or gathered."""
         shares = [terms.share for terms in offered.tiers.values() if terms.share]
-        return bool(offered.caps) or gate.is_hungry(offered.credit, shares, self.capacity)
+        was_held = bool(offered.caps) or leftovers.may_have_gathered(offered, self.load.sequences)
+        return was_held or gate.is_hungry(offered.credit, shares, self.capacity)
 
     def _credit(self, capacity: gate.Capacity, load: gate.Load) -> Credit:
         return gate.credit(

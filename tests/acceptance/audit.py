@@ -27,6 +27,7 @@ KEPT_KEYS: Final = (
     "floor:*",
     "marks:*",
     "came:*",
+    "gathered:*",
     "workers:*",
     "sets:*",
     "looks",

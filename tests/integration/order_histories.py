@@ -190,6 +190,18 @@ EMPTYING: Final = [
     ],
     Claim("w1", ALL, Credit(2, 10**5, may_park=True), _BOUND | {"bulk": TierTerms(1.0, share=Room(4, 10**6))}),
 ]
+_GATHERING: Final = {"standard": TierTerms(100.0, gather_jobs=4, gather_seconds=5.0)}
+GATHERED: Final = [
+    *[Claim(worker, ALL, Credit(7, 10**6), _GATHERING, load=Load(1, 8)) for worker in ("w1", "w2")],
+    *[step for n in range(4) for step in (Pass(1), *jobs(n, 1))],
+    Claim("w1", ALL, Credit(7, 10**6), _GATHERING, load=Load(1, 8)),
+    *jobs(4, 1, length="long"),
+    Pass(30),
+    *jobs(5, 1),
+    *[Claim("w2", ALL, Credit(1, 10**6), _GATHERING, load=Load(7, 8)) for _ in range(4)],
+    Pass(5_000),
+    *[Claim("w2", ALL, Credit(1, 10**6), _GATHERING, load=Load(7, 8)) for _ in range(2)],
+]
 BURST: Final = [
     takes(8, worker="w1", load=Load(0, 8)),
     takes(8, worker="w2", load=Load(0, 8)),

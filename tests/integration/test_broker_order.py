@@ -17,6 +17,7 @@ from tests.integration.order_histories import (
     AWAY,
     BURST,
     EMPTYING,
+    GATHERED,
     LENGTHS,
     OPENED,
     PAUSED,
@@ -177,7 +178,7 @@ def test_lua_and_python_claim_the_same_jobs_on_any_history(valkey: str, history:
     compare(valkey, history)
 
 
-@pytest.mark.parametrize("history", [AWAY, STALE_SET, PAUSED, OPENED, EMPTYING, BURST])
+@pytest.mark.parametrize("history", [AWAY, STALE_SET, PAUSED, OPENED, EMPTYING, GATHERED, BURST])
 def test_they_do_so_where_random_histories_seldom_lead(valkey: str, history: list[Step]) -> None:
     compare(valkey, history)
 

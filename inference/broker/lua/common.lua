@@ -18,6 +18,7 @@
 --                                                                          which it came back: no correction goes below
 --   marks:MODEL     hash  TIER:LENGTH -> the largest pass at which a tenant was chosen while a guard held that length back
 --   came:MODEL      hash  tier -> its last publish, ms
+--   gathered:MODEL  hash  tier -> the newest arrival among what waited when its gather window ended last, ms
 --   workers:MODEL   hash  worker -> its last claim, packed: ms, in flight, slots, room left, its last claim that took
 --                         something, whether it left all to others; then TIER:LENGTH... it serves
 --   sets:MODEL      hash  TIER:SET -> last claim, ms. A SET is the lengths that some workers serve together, and has
