@@ -22,12 +22,9 @@ class JobPlace:
     """Until it may be claimed; None if it may."""
     own_ahead: int
     """Jobs of its tenant, of its tier and of the lengths served with its own, that go first: exact."""
-    tenants_first: int
-    """Tenants whose next turn in the tier comes before its own's."""
-    tenants: int
-    """Tenants with work in the tier."""
-    weight: float
-    """Its tenant's."""
+    tenants_ahead: int
+    """Jobs of other tenants, of its tier, whose turn comes before its own: by passes, weights and what their next
+    jobs are estimated at."""
     own_jobs: int
     """Its tenant's jobs in the tier."""
 
@@ -42,6 +39,8 @@ class QueuePlace:
     """The oldest that may be claimed; None if none waits."""
     came_seconds_ago: float | None
     """Since the last publish in its tier; None: there was none."""
+    leased_tokens: int
+    """Prompt and expected output of its jobs in flight: exact for a few, else by as many of them."""
 
 
 class PlaceVerbs(base.Verbs):
@@ -57,14 +56,15 @@ class PlaceVerbs(base.Verbs):
         return places, {place.job_id: place for place in jobs}
 
 
-def _queue_place(backing_off: int, first: list[Any], came_ms_ago: bytes) -> QueuePlace:
-    return QueuePlace(backing_off, _place(first), int(came_ms_ago) / 1000 if came_ms_ago else None)
+def _queue_place(backing_off: int, first: list[Any], came_ms_ago: bytes, leased_tokens: bytes) -> QueuePlace:
+    came_seconds_ago = int(came_ms_ago) / 1000 if came_ms_ago else None
+    return QueuePlace(backing_off, _place(first), came_seconds_ago, int(leased_tokens))
 
 
 def _place(row: list[Any]) -> JobPlace | None:
     if not row:
         return None
-    job_id, queue, tokens, estimate, from_ms, own_ahead, tenants_first, tenants, weight, own_jobs = row
+    job_id, queue, tokens, estimate, from_ms, own_ahead, tenants_ahead, own_jobs = row
     return JobPlace(
         job_id=UUID(bytes=job_id),
         queue=queue.decode(),
@@ -72,8 +72,6 @@ def _place(row: list[Any]) -> JobPlace | None:
         estimate=float(estimate),
         backing_off_seconds=int(from_ms) / 1000 if from_ms else None,
         own_ahead=own_ahead,
-        tenants_first=tenants_first,
-        tenants=tenants,
-        weight=float(weight),
+        tenants_ahead=int(tenants_ahead),
         own_jobs=int(own_jobs),
     )

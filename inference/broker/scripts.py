@@ -28,7 +28,7 @@ _WAITING: Final = (*_ORDER, "entering", "waiting")
 PARTS: Final = {
     "renew": _ENTRY,
     **dict.fromkeys(("append", "notify"), (*_ENTRY, "audience")),
-    "explain": _ORDER,
+    "explain": (*_ORDER, "ahead"),
     "claim": (*_ORDER, "asked", "levelling", "guards"),
     "ack": (*_ORDER, "leases", "correcting", "audience"),
     **dict.fromkeys(("publish", "publish_task", "restore", "due", "set_weight"), _WAITING),

@@ -1,6 +1,6 @@
 """Why jobs wait, told from rows and a real broker: each reason is brought about, and must be the one told."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -104,9 +104,20 @@ def test_without_a_free_slot(sluice: Broker) -> None:
     assert (why(first).position, why(second).position) == (1, 2)
 
 
-def test_when_what_is_free_is_reserved(sluice: Broker) -> None:
+def test_without_a_slot_but_the_reserve(sluice: Broker) -> None:
     report()
     run(sluice, 7)
+    [job] = publish()
+    assert (why(job).reason, why(job).detail) == (
+        Reason.NO_FREE_SLOT,
+        "all 8 slots of 1 worker are taken but 1, reserved for other tiers",
+    )
+
+
+def test_when_what_is_free_is_reserved(sluice: Broker) -> None:
+    ServedModel.objects.update(reserve_share=0.25)
+    report()
+    run(sluice, 6)
     [job], [urgent] = publish(), publish(tier="realtime")
     assert (why(job).reason, why(urgent).reason) == (Reason.FAIR_SHARE, Reason.NEXT)
     lifecycle.apply([lifecycle.Cancel(urgent.pk)])
@@ -156,6 +167,78 @@ def test_when_its_tier_holds_its_share_and_online_work_came_lately(sluice: Broke
     assert why(job).reason is Reason.MAX_SHARE
 
 
+def test_when_its_tier_holds_its_share_of_the_cache(sluice: Broker) -> None:
+    Tier.objects.filter(name="bulk").update(max_share=0.5)
+    report(kv_capacity_tokens=1000, kv_used_tokens=400)
+    publish(expected_tokens=1)
+    assert len(claim(sluice, 1)) == 1
+    run(sluice, 1, tier="bulk", prompt_tokens=300, expected_tokens=10)
+    [job] = publish(tier="bulk", prompt_tokens=300, expected_tokens=10)
+    found = why(job)
+    assert (found.reason, "tier's share" in found.detail) == (Reason.MAX_SHARE, True)
+
+
+def seconds_until(start: datetime | None) -> float:
+    assert start is not None
+    return (start - timezone.now()).total_seconds()
+
+
+def finish_one(seconds: float) -> None:
+    """Have one job end that took so long."""
+    began = timezone.now() - timedelta(seconds=60)
+    job, token = factories.make_running_job()
+    Job.objects.filter(pk=job.pk).update(started_at=began)
+    lifecycle.apply([factories.make_success(token)], now=began + timedelta(seconds=seconds))
+
+
+def test_a_share_that_binds_is_what_the_wait_is_told_by(sluice: Broker) -> None:
+    Tier.objects.filter(name="bulk").update(max_share=0.1)
+    finish_one(10)
+    report(kv_capacity_tokens=10**6)
+    publish()
+    assert len(claim(sluice, 1)) == 1
+    run(sluice, 1, tier="bulk")
+    *_, last = publish(6, tier="bulk")
+    # One slot of eight is bulk's: 60 s, not 6 / 7 of 10 s.
+    assert 58 < seconds_until(why(last).expected_start) < 60.1
+    rows = {row.queue: row for row in selectors.queue_rows()}
+    bulk = rows[f"{factories.MODEL}.bulk.short"]
+    assert bulk.waiting_reason == "max_share"
+    assert bulk.expected_wait_seconds == pytest.approx(70)
+
+
+@pytest.mark.parametrize(
+    ("state", "kv", "reason"),
+    [
+        (WorkerState.PAUSED, 10**6, Reason.WORKER_PAUSED),
+        (WorkerState.LOADING, 0, Reason.WORKER_LOADING),
+        (WorkerState.READY, 10**6, Reason.NEXT),
+        (WorkerState.DRAINING, 10**6, Reason.NEXT),
+    ],
+)
+def test_of_a_job_that_only_a_larger_worker_takes(
+    sluice: Broker, state: WorkerState, kv: int, reason: Reason
+) -> None:
+    report(name="large", state=state, kv_capacity_tokens=kv)
+    report(name="small", kv_capacity_tokens=100)
+    [job] = publish(prompt_tokens=500)
+    found = why(job)
+    assert (found.reason, found.expected_start is None) == (reason, reason is not Reason.NEXT)
+    assert ("too large for 1 ready worker; large is" in found.detail) == (reason is not Reason.NEXT)
+    [row] = [row for row in selectors.queue_rows() if row.queue == QUEUE]
+    assert (row.waiting_reason, row.expected_wait_seconds is None) == (reason, False), "other jobs are taken"
+
+
+def test_room_in_the_cache_is_not_expected_before_something_ends(sluice: Broker) -> None:
+    finish_one(10)
+    report(kv_used_tokens=900)
+    run(sluice, 2)
+    [job] = publish(prompt_tokens=100)
+    found = why(job)
+    assert found.reason is Reason.NO_FREE_KV
+    assert 4 < seconds_until(found.expected_start) < 5.1
+
+
 def test_in_a_gather_window(sluice: Broker) -> None:
     Tier.objects.filter(name="standard").update(gather_jobs=5, gather_seconds=60)
     report()
@@ -174,6 +257,19 @@ def test_behind_other_tenants(sluice: Broker) -> None:
     found = why(late)
     assert found.reason in {Reason.FAIR_SHARE, Reason.NO_FREE_SLOT}
     assert found.position in {1, 2}
+
+
+def test_behind_a_tenant_of_another_weight(sluice: Broker) -> None:
+    factories.make_tenant("heavy")
+    report()
+    claim(sluice, 1)
+    run(sluice, 8)
+    publish(60, tenant="heavy")
+    sluice.set_tenant_weight("heavy", 8.0)
+    *_, last = publish(5)
+    told = why(last).position
+    order = [claimed.token.job_id for claimed in claim(sluice, 65)]
+    assert told == 1 + order.index(last.pk)
 
 
 def test_when_a_worker_is_about_to_take_it(sluice: Broker) -> None:
@@ -202,18 +298,14 @@ def test_of_jobs_that_do_not_wait_nothing_is_told(sluice: Broker) -> None:
 
 
 def test_the_start_goes_by_what_jobs_took_lately(sluice: Broker) -> None:
-    began = timezone.now() - timedelta(seconds=20)
-    job, token = factories.make_running_job()
-    Job.objects.filter(pk=job.pk).update(started_at=began)
-    lifecycle.apply([factories.make_success(token)], now=began + timedelta(seconds=14))
+    finish_one(14)
     report()
     run(sluice, 8)
     [waits] = publish()
     start = why(waits).expected_start
     assert outlook.service_seconds(factories.MODEL) == pytest.approx(14, abs=0.1)
-    assert start is not None
     # One of the seven slots that its tier may take is free every 14 / 7 seconds.
-    assert 0 < (start - timezone.now()).total_seconds() < 2.1
+    assert 0 < seconds_until(start) < 2.1
 
 
 def test_a_queue_waits_for_what_its_first_job_waits_for(sluice: Broker) -> None:
