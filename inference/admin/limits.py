@@ -125,8 +125,8 @@ class ServedModelAdmin(SavesChanges, WithBacklog, WarnsAfterSave, KeptName, admi
     form = ServedModelForm
     queues_by = "model"
     list_display = (
-        *("name", "enabled", "is_default", "source", "max_model_len", "max_num_seqs"),
-        *("ready_workers", "measured_rates", *backlog.COLUMNS),
+        *("name", "enabled", "is_default", "ready_workers", "measured_rates"),
+        *backlog.COLUMNS,
     )
     list_filter = ("enabled",)
     search_fields = ("name", "source")
