@@ -51,24 +51,26 @@ class Outlook:
         self._queues: dict[str, waiting.Queue] = {}
         self._engines: dict[str, waiting.Engine] = {}
         self._came: dict[tuple[str, str], float] = {}
+        self._alone: frozenset[str] = frozenset()
         self._found: Mapping[str, broker.QueuePlace] = {}
 
     def of_queues(self) -> dict[str, QueueOutlook]:
         """Return how each queue stands."""
-        places, _ = self._places([])
+        places = self._places([]).queues
         return {name: self._of_queue(name, place) for name, place in places.items()}
 
     def of_jobs(self, job_ids: Sequence[UUID]) -> dict[UUID, waiting.Waiting]:
         """Return why each of the jobs waits; those left out that are in no queue."""
-        _, places = self._places(job_ids)
+        places = self._places(job_ids).jobs
         return {job_id: self._of_job(place) for job_id, place in places.items()}
 
-    def _places(self, job_ids: Sequence[UUID]) -> tuple[dict[str, broker.QueuePlace], dict[UUID, broker.JobPlace]]:
-        self._found, jobs = broker.get_broker().places(list(self._names), job_ids)
+    def _places(self, job_ids: Sequence[UUID]) -> broker.Places:
+        places = broker.get_broker().places(list(self._names), job_ids)
+        self._found, self._alone = places.queues, places.alone
         agos = ((name, place.came_seconds_ago) for name, place in self._found.items())
         came = {name: seconds for name, seconds in agos if seconds is not None}
         self._came = {(self._names[n].model, self._names[n].tier): seconds for n, seconds in came.items()}
-        return self._found, jobs
+        return places
 
     def _of_queue(self, name: str, found: broker.QueuePlace) -> QueueOutlook:
         queue, first = self._queue(name), found.first
@@ -98,11 +100,12 @@ class Outlook:
         return waiting.Place(
             own_ahead=found.own_ahead,
             tenants_ahead=others,
-            tiers_ahead=self._tiers_ahead(name, found.own_ahead + others),
+            tiers_ahead=0 if found.alone else self._tiers_ahead(name, found.own_ahead + others),
             tokens=found.tokens,
             kv_tokens=found.tokens + self.limits.models[name.model].kv_margin_tokens,
             estimate_seconds=found.estimate,
             backing_off_seconds=found.backing_off_seconds,
+            is_alone=found.alone,
         )
 
     def _tiers_ahead(self, name: QueueName, ahead: int) -> int:
@@ -158,6 +161,7 @@ class Outlook:
             kv_used=worker.kv_used_tokens,
             reserved_slots=kept.sequences,
             reserved_kv=kept.kv_tokens,
+            holds_alone=worker.name in self._alone,
             is_online_about=any(self._is_online_about(worker.model_id, tier) for tier in tiers),
         )
 

@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Sequence
 
-from inference import broker
+from inference import broker, retries
 from inference.models import Job
 
 logger = logging.getLogger(__name__)
@@ -21,6 +21,7 @@ def entry_of(job: Job, *, tenant_weight: float) -> broker.Entry:
         arrival_ms=round(job.created_at.timestamp() * 1000),
         streamed=job.streamed,
         tenant_weight=tenant_weight,
+        alone=retries.runs_alone(job.engine_crashes),
     )
 
 

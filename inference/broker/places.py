@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from inference.broker import base
@@ -27,6 +27,8 @@ class JobPlace:
     jobs are estimated at."""
     own_jobs: int
     """Its tenant's jobs in the tier."""
+    alone: bool
+    """Must run alone: only such jobs of its queue, of any tenant, are ahead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,17 +45,24 @@ class QueuePlace:
     """Prompt and expected output of its jobs in flight: exact for a few, else by as many of them."""
 
 
+class Places(NamedTuple):
+    """All that was asked about, as of one moment."""
+
+    queues: dict[str, QueuePlace]
+    jobs: dict[UUID, JobPlace]
+    alone: frozenset[str]
+    """Workers that hold a job which must run alone: they claim little or nothing."""
+
+
 class PlaceVerbs(base.Verbs):
     """What pages ask about the order."""
 
-    def places(
-        self, queues: Sequence[str], job_ids: Sequence[UUID]
-    ) -> tuple[dict[str, QueuePlace], dict[UUID, JobPlace]]:
+    def places(self, queues: Sequence[str], job_ids: Sequence[UUID]) -> Places:
         """Return where the queues and the jobs stand; jobs that do not wait are left out."""
-        of_queues, of_jobs = self._call("explain", len(queues), *queues, *base.raw(job_ids))
+        of_queues, of_jobs, alone = self._call("explain", len(queues), *queues, *base.raw(job_ids))
         places = {queue: _queue_place(*row) for queue, row in zip(queues, of_queues, strict=True)}
         jobs = [place for row in of_jobs if (place := _place(row))]
-        return places, {place.job_id: place for place in jobs}
+        return Places(places, {place.job_id: place for place in jobs}, frozenset(name.decode() for name in alone))
 
 
 def _queue_place(backing_off: int, first: list[Any], came_ms_ago: bytes, leased_tokens: bytes) -> QueuePlace:
@@ -64,7 +73,7 @@ def _queue_place(backing_off: int, first: list[Any], came_ms_ago: bytes, leased_
 def _place(row: list[Any]) -> JobPlace | None:
     if not row:
         return None
-    job_id, queue, tokens, estimate, from_ms, own_ahead, tenants_ahead, own_jobs = row
+    job_id, queue, tokens, estimate, from_ms, own_ahead, tenants_ahead, own_jobs, alone = row
     return JobPlace(
         job_id=UUID(bytes=job_id),
         queue=queue.decode(),
@@ -74,4 +83,5 @@ def _place(row: list[Any]) -> JobPlace | None:
         own_ahead=own_ahead,
         tenants_ahead=int(tenants_ahead),
         own_jobs=int(own_jobs),
+        alone=bool(alone),
     )

@@ -122,4 +122,5 @@ def _entry_arguments(entry: Entry, queue: int) -> list[scripts.Argument]:
         entry.mailbox,
         int(entry.streamed),
         repr(float(entry.tenant_weight)),
+        int(entry.alone),
     ]

@@ -156,5 +156,7 @@ class Applied:
     """Where the job is after the change, moved or not; None if there is no such job."""
     claim_id: uuid.UUID | None = None
     """The claim that held the job before the change: whose engine request a cancel must abort."""
+    engine_crashes: int = 0
+    """After the change: the broker must know a job that has to run alone."""
     work: Work | None = field(default=None, repr=False)
     """Of a Start that moved."""

@@ -106,7 +106,11 @@ def _apply_one(known: dict[uuid.UUID, Found], change: Change, at: _Now) -> tuple
     before, step = job.row, transitions.decide(job.row, change, terms)
     job.row = after = step.row if step else before
     answer = Applied(
-        job_id=change.job_id, moved=_is_moved(change, step, after), status=after.status, claim_id=before.claim_id
+        job_id=change.job_id,
+        moved=_is_moved(change, step, after),
+        status=after.status,
+        claim_id=before.claim_id,
+        engine_crashes=after.engine_crashes,
     )
     return answer, _event(change.job_id, before, step, at.now) if step else None
 

@@ -23,6 +23,10 @@ class Reason(StrEnum):
     """It came back after a failure, and may not be claimed for a while."""
     IN_FLIGHT_CAP = "in_flight_cap"
     """As many run as an admin allows: of the model, tier, length class or queue."""
+    MUST_RUN_ALONE = "must_run_alone"
+    """It was in flight at two crashes of an engine, and waits for its turn to run with nothing beside it."""
+    WORKER_RUNS_ALONE = "worker_runs_alone"
+    """The worker that has room runs such a job, or empties itself for it."""
     NO_FREE_SLOT = "no_free_slot"
     """All are taken, but for a small reserve: more workers are what helps."""
     RESERVED_SLOTS = "reserved_slots"
@@ -64,11 +68,15 @@ class Engine:
     reserved_slots: int = 0
     """Of its slots, those for tiers that use the reserve."""
     reserved_kv: int = 0
+    holds_alone: bool = False
+    """It holds a job that must run alone, and takes nothing beside it."""
     is_online_about: bool = False
     """Online work that it serves waits or came a moment ago: shares of other tiers bind here."""
 
     def free_slots(self, *, uses_reserve: bool) -> int:
         """Return the sequences that a tier may still take."""
+        if self.holds_alone:
+            return 0
         return max(0, self.slots - self.in_flight - (0 if uses_reserve else self.reserved_slots))
 
     def free_kv(self, *, uses_reserve: bool) -> int:
@@ -183,6 +191,8 @@ class Place:
     """Service seconds; None: not known."""
     backing_off_seconds: float | None = None
     """Until it may be claimed; None if it may."""
+    is_alone: bool = False
+    """It must run alone: only such jobs go before it."""
 
     @property
     def others_ahead(self) -> int:

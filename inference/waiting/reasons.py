@@ -12,7 +12,7 @@ NOTABLE_RESERVE: Final = 0.1
 workers are what helps. Nor is one of a slot a worker, the least there is."""
 
 SHARED_TURNS: Final = frozenset(
-    {Reason.NO_FREE_SLOT, Reason.RESERVED_SLOTS, Reason.MAX_SHARE, Reason.NO_FREE_KV},
+    {Reason.WORKER_RUNS_ALONE, Reason.NO_FREE_SLOT, Reason.RESERVED_SLOTS, Reason.MAX_SHARE, Reason.NO_FREE_KV},
 )
 """What holds all alike: of a job behind others, it is told that it is their turn."""
 
@@ -58,11 +58,25 @@ def _backing_off(_queue: Queue, place: Place) -> _Found:
     return Reason.BACKING_OFF, f"came back after a failure; tried again in {place.backing_off_seconds:.1f} s"
 
 
+def _must_run_alone(_queue: Queue, place: Place) -> _Found:
+    if not place.is_alone:
+        return None
+    before = f"; {_count(place.own_ahead, 'such job')} of its queue before it" if place.own_ahead else ""
+    return Reason.MUST_RUN_ALONE, f"was in flight at two crashes of an engine: it runs alone, in its turn{before}"
+
+
 def _cap(queue: Queue, _place: Place) -> _Found:
     for cap in queue.caps:
         if cap.leases >= cap.jobs:
             return Reason.IN_FLIGHT_CAP, f"{cap.what} may run {_count(cap.jobs, 'job')} at once; {cap.leases} run"
     return None
+
+
+def _worker_runs_alone(queue: Queue, _place: Place) -> _Found:
+    shut = [engine.name for engine in queue.ready if engine.holds_alone]
+    if not shut or any(engine.free_slots(uses_reserve=True) for engine in queue.ready):
+        return None
+    return Reason.WORKER_RUNS_ALONE, f"{', '.join(shut)} takes nothing beside a job that must run alone"
 
 
 def _no_slot(queue: Queue, _place: Place) -> _Found:
@@ -125,6 +139,8 @@ _CHECKS: Final[tuple[Callable[[Queue, Place], _Found], ...]] = (
     _worker_loading,
     _backing_off,
     _cap,
+    _must_run_alone,
+    _worker_runs_alone,
     _no_slot,
     _share,
     _no_kv,

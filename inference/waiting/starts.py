@@ -31,13 +31,15 @@ def _turns(queue: Queue, place: Place, held: Reason) -> float:
     """
     if held is Reason.NEXT:
         return 0.0
+    if held is Reason.MUST_RUN_ALONE:
+        return place.position  # one after another
     is_too_large = held in {Reason.MAX_SHARE, Reason.NO_FREE_KV}  # for what is free
     free, free_of_share = (0, 0) if is_too_large else (_free(queue), _free_of_share(queue))
     return max(
         (place.position - free) / _slots(queue),
         (place.position_in_tier - free_of_share) / _share_slots(queue),
         _turns_until_kv(queue, place) if held is Reason.NO_FREE_KV else 0.0,
-        0.0,
+        1.0 if held is Reason.WORKER_RUNS_ALONE else 0.0,
     )
 
 

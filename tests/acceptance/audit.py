@@ -28,6 +28,7 @@ KEPT_KEYS: Final = (
     "marks:*",
     "came:*",
     "gathered:*",
+    "runs_alone",
     "workers:*",
     "sets:*",
     "looks",

@@ -24,6 +24,7 @@ class Publish:
     age_ms: int
     estimate: float
     tokens: int
+    alone: bool = False
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,7 @@ class Touch:
     verb: str
     number: int
     used: float | None
+    alone: bool = False
 
 
 @dataclass(frozen=True)
@@ -93,6 +95,7 @@ def histories(draw: st.DrawFn, *, guarded: bool) -> list[Step]:
         Publish,
         *(numbers, st.sampled_from(tiers), st.sampled_from(tenants), st.sampled_from(lengths)),
         *(st.sampled_from((0, 0, 500, 100_000)), ESTIMATES, st.sampled_from((1, 100, 3000))),
+        st.sampled_from((False, False, False, guarded)),
     )
     tokens = st.sampled_from((50, 3500, 10**6, 10**6))
     plain_claim = st.builds(
@@ -101,6 +104,7 @@ def histories(draw: st.DrawFn, *, guarded: bool) -> list[Step]:
     credit = st.builds(
         Credit,
         *(st.integers(0, 8), tokens, st.sampled_from((0, 0, 10)), st.just(NO_ROOM) | ROOMS, st.booleans()),
+        st.sampled_from((None, 0, 400)),
     )
     caps = st.tuples(st.frozensets(queues, min_size=1), st.integers(0, 3))
     claim = st.builds(
@@ -118,6 +122,7 @@ def histories(draw: st.DrawFn, *, guarded: bool) -> list[Step]:
         st.sampled_from(("ack", "ack", "release", "cancel")),
         numbers,
         st.none() | st.sampled_from((0.0, 700.0)),
+        st.sampled_from((False, guarded)),
     )
     weigh = st.builds(Weigh, st.sampled_from(tenants), st.sampled_from((1.0, 0.3, 7.0)))
     passes = st.builds(Pass, st.sampled_from((1, 20, 30, 999, 1_200, 2_100, 11_000, 700_000)))

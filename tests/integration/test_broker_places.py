@@ -17,7 +17,7 @@ def publish(broker: Broker, count: int, **fields: object) -> list[uuid_utils.com
 
 
 def place(broker: Broker, job_id: uuid_utils.compat.UUID) -> JobPlace:
-    return broker.places([], [job_id])[1][job_id]
+    return broker.places([], [job_id]).jobs[job_id]
 
 
 def learn_sets(broker: Broker) -> None:
@@ -30,7 +30,7 @@ def test_within_a_tenant_a_place_is_the_claims_order(broker: Broker) -> None:
     longs = publish(broker, 3, queue=LONG, arrival_ms=1000, estimate=2.0)
     shorts = publish(broker, 3, arrival_ms=2500, estimate=1.0)
     more = publish(broker, 3, arrival_ms=500, estimate=9.0)
-    _, places = broker.places([], [*longs, *shorts, *more])
+    places = broker.places([], [*longs, *shorts, *more]).jobs
     foretold = sorted(places.values(), key=lambda place: (place.own_ahead, place.job_id))
     taken = [claimed.token.job_id for claimed in claim(broker, [QUEUE, LONG], limit=9)]
     assert [found.own_ahead for found in foretold] == list(range(9))
@@ -105,7 +105,7 @@ def test_a_queue_says_what_its_jobs_in_flight_hold(broker: Broker, count: int) -
 
 def test_a_job_that_does_not_wait_has_no_place(broker: Broker) -> None:
     leased = claim_one(broker).token.job_id
-    assert broker.places([], [leased, uuid_utils.compat.uuid7()])[1] == {}
+    assert broker.places([], [leased, uuid_utils.compat.uuid7()]).jobs == {}
 
 
 def test_a_job_that_came_back_after_a_failure_says_until_when_it_waits(broker: Broker) -> None:
@@ -120,7 +120,7 @@ def test_a_queues_first_job_is_the_oldest_that_may_be_claimed(broker: Broker) ->
     broker.release(token, backoff=Backoff(60.0, 60.0))
     [job_id] = publish(broker, 1, arrival_ms=2000)
     publish(broker, 1, arrival_ms=3000)
-    queues, _ = broker.places([QUEUE, LONG], [])
+    queues = broker.places([QUEUE, LONG], []).queues
     assert (queues[QUEUE].backing_off, queues[QUEUE].first and queues[QUEUE].first.job_id) == (1, job_id)
     assert (queues[LONG].backing_off, queues[LONG].first) == (0, None)
 

@@ -53,6 +53,7 @@ def bulk(*engines: Engine, **overrides: Any) -> Queue:
 
 FULL = engine(in_flight=8)
 ALMOST_FULL = engine(in_flight=7)
+SHUT = engine(in_flight=1, holds_alone=True)
 
 
 @pytest.mark.parametrize(
@@ -73,6 +74,10 @@ ALMOST_FULL = engine(in_flight=7)
             Reason.IN_FLIGHT_CAP,
             "tier bulk may run 3 jobs",
         ),
+        (decide(queue(), place(is_alone=True)), Reason.MUST_RUN_ALONE, "two crashes of an engine"),
+        (decide(queue(), place(is_alone=True, own_ahead=3)), Reason.MUST_RUN_ALONE, "; 3 such jobs of its queue"),
+        (decide(queue(SHUT), place()), Reason.WORKER_RUNS_ALONE, "worker-1 takes nothing beside a job"),
+        (decide(queue(SHUT, FULL), place(tenants_ahead=4)), Reason.FAIR_SHARE, "worker-1 takes nothing beside"),
         (decide(queue(FULL), place()), Reason.NO_FREE_SLOT, "all 8 slots of 1 worker"),
         (decide(queue(FULL), place(own_ahead=4)), Reason.NO_FREE_SLOT, "all 8 slots"),
         (decide(queue(FULL), place(tenants_ahead=4)), Reason.FAIR_SHARE, "about 4 jobs before it; all 8 slots"),
@@ -116,6 +121,7 @@ def test_the_first_reason_that_holds_is_told(found: Waiting, reason: Reason, say
     [
         (decide(queue(engine(state=WorkerState.LOADING), engine()), place()), Reason.WORKER_LOADING),
         (decide(queue(engine(state=WorkerState.PAUSED), engine()), place()), Reason.WORKER_PAUSED),
+        (decide(queue(SHUT, engine()), place()), Reason.WORKER_RUNS_ALONE),
         (decide(queue(ALMOST_FULL, uses_reserve=True), place()), Reason.NO_FREE_SLOT),
         (decide(queue(engine(in_flight=6, reserved_slots=2), uses_reserve=True), place()), Reason.RESERVED_SLOTS),
         (decide(queue(engine(kv_used=900), uses_reserve=True), place()), Reason.NO_FREE_KV),

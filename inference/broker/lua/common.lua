@@ -6,10 +6,12 @@
 --                         n calls that said something, where counted, z cancelled; f returns after a failure,
 --                         d is kept from its order (see d:QUEUE); u since when it fits no asking worker, ms;
 --                         if leased g the weights that its claim charged by: tenant's, tier's or 0, packed;
---                         k whether a cap counts it
+--                         k whether a cap counts it; y must run alone (see y:QUEUE)
 --   a:QUEUE         zset  waiting id -> arrival ms               l:QUEUE  zset  leased id -> end of the lease ms
 --   r:QUEUE         zset  reserved id -> end of the reservation  tokens   hash  queue -> prompt + expected waiting
 --   d:QUEUE         zset  waiting id that may not be claimed yet -> from when on, ms; in a: too, and in no order
+--   y:QUEUE         zset  waiting id that must run alone -> arrival ms; in a: too, and in no order
+--   alone:MODEL     set   queues with such ids                   runs_alone  hash  model -> the last such id leased
 --   o:GROUP:LENGTH:TENANT  zset  waiting id -> arrival + sjf_weight * estimate       GROUP is MODEL:TIER
 --   busy:GROUP      hash  tenant -> its waiting jobs             weights  hash  tenant -> weight, where not 1
 --   tiers:MODEL     hash  tier -> packed: pass, the largest pass at which another was served in its place, the last

@@ -4,12 +4,13 @@ local function entry_of(v)
   if not v[1] then return nil end
   return { queue = v[1], tenant = v[2] or '', prompt = v[3] or '0', expected = v[4] or '0', estimate = v[5] or '0',
     arrival = v[6], mailbox = v[7] or '', streamed = v[8] or '0', unfit = v[9],
-    claim = v[10], cancelled = v[11], delayed = v[12], capped = v[13] }
+    claim = v[10], cancelled = v[11], delayed = v[12], capped = v[13],
+    alone = v[14] }
 end
 
 -- An entry's fields by name; nil if there is no such entry.
 local function read(id)
-  return entry_of(call('HMGET', P .. 'e:' .. id, 'q', 't', 'p', 'x', 'e', 'a', 'm', 's', 'u', 'c', 'z', 'd', 'k'))
+  return entry_of(call('HMGET', P .. 'e:' .. id, 'q', 't', 'p', 'x', 'e', 'a', 'm', 's', 'u', 'c', 'z', 'd', 'k', 'y'))
 end
 
 -- The entry if `claim` holds it, else nil: the fence of every verb with a token.

@@ -1,5 +1,5 @@
 -- number of queues, {queue, model, tier, length}..., {which queue, id, tenant, prompt tokens, expected tokens,
--- estimate, arrival or '', mailbox, streamed, tenant's weight}...  ->  1 for each that is new, 0 for each that was held
+-- estimate, arrival or '', mailbox, streamed, tenant's weight, must run alone}...  ->  1 for each that is new, 0 for each that was held
 local at, now, queues, rings, replies = 3, int(now_ms()), {}, {}, {}
 for i = 1, tonumber(ARGV[2]) do
   queues[i] = ARGV[at]
@@ -7,22 +7,23 @@ for i = 1, tonumber(ARGV[2]) do
   at = at + 4
 end
 
-local function publish(queue, id, tenant, prompt, expected, estimate, arrival, mailbox, streamed, weight)
+local function publish(queue, id, tenant, prompt, expected, estimate, arrival, mailbox, streamed, weight, alone)
   call('ZREM', P .. 'r:' .. queue, id)
   if call('EXISTS', P .. 'e:' .. id) == 1 then return 0 end
   set_weight(tenant, weight)
   local entry = { queue = queue, tenant = tenant, prompt = prompt, expected = expected, estimate = estimate,
-    arrival = arrival ~= '' and arrival or now }
+    arrival = arrival ~= '' and arrival or now, alone = alone == '1' and alone or nil }
   call('HSET', P .. 'e:' .. id, 'q', queue, 't', tenant, 'p', prompt, 'x', expected, 'e', estimate, 'a', entry.arrival)
   if mailbox ~= '' then call('HSET', P .. 'e:' .. id, 'm', mailbox) end
   if streamed == '1' then call('HSET', P .. 'e:' .. id, 's', '1') end
+  if entry.alone then call('HSET', P .. 'e:' .. id, 'y', '1') end
   enqueue(id, entry)
   rings[queue] = (rings[queue] or 0) + 1
   return 1
 end
 
-for i = at, #ARGV, 10 do
-  replies[#replies + 1] = publish(queues[tonumber(ARGV[i])], unpack(ARGV, i + 1, i + 9))
+for i = at, #ARGV, 11 do
+  replies[#replies + 1] = publish(queues[tonumber(ARGV[i])], unpack(ARGV, i + 1, i + 10))
 end
 for queue, times in pairs(rings) do
   ring(queue, times)
