@@ -21,6 +21,7 @@ from inference.routing import CONTROL_QUEUE
 from tests import factories
 from tests.waiting import until
 from workers import envelope, transport
+from workers.asked import Asked
 from workers.held import HELD
 from workers.settlement import SETTLER
 from workers.terms import Offer
@@ -289,13 +290,13 @@ def test_a_claim_that_brought_all_that_fits_is_followed_by_the_bell_and_another_
     publish_jobs(ours, 2)
     connection.drain_events(timeout=FLUSH_SECONDS)
     connection.transport.cycle.on_poll_start()
-    assert (len(inbox.messages), inbox.channel._asked) == (2, transport.Asked.BELL)
+    assert (len(inbox.messages), inbox.channel._asked) == (2, Asked.BELL)
     Room(inbox, 6)
     publish_jobs(ours, 5)
     inbox.hear_until(lambda: len(inbox.messages) == 6)
     Room(inbox, 9)
     connection.transport.cycle.on_poll_start()
-    assert inbox.channel._asked is transport.Asked.CLAIM
+    assert inbox.channel._asked is Asked.CLAIM
 
 
 def test_what_waits_for_time_to_pass_is_asked_for_again_when_it_has(ours: Broker, connect: Connect) -> None:
