@@ -97,8 +97,13 @@ def credit(
         capacity.margin_tokens,
         reserve=Room(min(reserve.sequences, sequences), min(reserve.kv_tokens, spare)),
         may_park=load.sequences > 0,
-        alone_ms=alone_ms,
+        alone_ms=_with_others_first(alone_ms, load),
     )
+
+
+def _with_others_first(alone_ms: int | None, load: Load) -> int | None:
+    """Return when one that must run alone is due: an idle worker first takes what else waits."""
+    return alone_ms if alone_ms is None or load.sequences else max(1, alone_ms)
 
 
 def _is_all_but_alone(load: Load, reserve_tiers: Collection[str]) -> bool:

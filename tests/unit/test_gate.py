@@ -152,7 +152,10 @@ def offered_by(in_flight: gate.InFlight) -> Credit:
 
 
 def test_a_worker_that_holds_none_says_when_one_that_must_run_alone_is_due() -> None:
-    assert offered_by(gate.InFlight()).alone_ms == 0
+    busy = gate.InFlight()
+    busy.add("a", "bulk", 30)
+    assert offered_by(busy).alone_ms == 0
+    assert offered_by(gate.InFlight()).alone_ms == 1, "an idle one takes what else waits first"
     assert offered_by(emptying(("bulk", 300))).alone_ms is None
 
 
