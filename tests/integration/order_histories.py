@@ -73,6 +73,29 @@ TERMS: Final = st.builds(
 )
 
 
+def _claims(queues: Any, fleet: Any, terms: Any, weights: Any, *, guarded: bool) -> st.SearchStrategy[Claim]:
+    """Claims of workers; unguarded ones go by order and credit alone."""
+    tokens = st.sampled_from((50, 3500, 10**6, 10**6))
+    if not guarded:
+        return st.builds(
+            Claim, st.sampled_from(WORKERS), fleet, st.builds(Credit, st.integers(0, 4), tokens), weights
+        )
+    credit = st.builds(
+        Credit,
+        *(st.integers(0, 8), tokens, st.sampled_from((0, 0, 10)), st.just(NO_ROOM) | ROOMS, st.booleans()),
+        st.sampled_from((None, 0, 400)),
+    )
+    caps = st.tuples(st.frozensets(queues, min_size=1), st.integers(0, 3))
+    return st.builds(
+        Claim,
+        *(st.sampled_from(WORKERS), fleet, credit, terms),
+        *(st.just(frozenset()) | st.frozensets(queues, max_size=2) for _ in range(2)),
+        st.sampled_from((10**6, 2999)),
+        st.lists(caps, max_size=2).map(tuple),
+        st.builds(Load, st.integers(0, 5), st.sampled_from((0, 4, 8))),
+    )
+
+
 @st.composite
 def histories(draw: st.DrawFn, *, guarded: bool) -> list[Step]:
     """Few tiers, tenants and kinds of worker at a time, so that queues run empty and fill again."""
@@ -97,26 +120,7 @@ def histories(draw: st.DrawFn, *, guarded: bool) -> list[Step]:
         *(st.sampled_from((0, 0, 500, 100_000)), ESTIMATES, st.sampled_from((1, 100, 3000))),
         st.sampled_from((False, False, False, guarded)),
     )
-    tokens = st.sampled_from((50, 3500, 10**6, 10**6))
-    plain_claim = st.builds(
-        Claim, st.sampled_from(WORKERS), fleet, st.builds(Credit, st.integers(0, 4), tokens), weights
-    )
-    credit = st.builds(
-        Credit,
-        *(st.integers(0, 8), tokens, st.sampled_from((0, 0, 10)), st.just(NO_ROOM) | ROOMS, st.booleans()),
-        st.sampled_from((None, 0, 400)),
-    )
-    caps = st.tuples(st.frozensets(queues, min_size=1), st.integers(0, 3))
-    claim = st.builds(
-        Claim,
-        *(st.sampled_from(WORKERS), fleet, credit, terms),
-        *(st.just(frozenset()) | st.frozensets(queues, max_size=2) for _ in range(2)),
-        st.sampled_from((10**6, 2999)),
-        st.lists(caps, max_size=2).map(tuple),
-        st.builds(Load, st.integers(0, 5), st.sampled_from((0, 4, 8))),
-    )
-    if not guarded:
-        claim = plain_claim
+    claim = _claims(queues, fleet, terms, weights, guarded=guarded)
     touch = st.builds(
         Touch,
         st.sampled_from(("ack", "ack", "release", "cancel")),

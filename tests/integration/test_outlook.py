@@ -1,54 +1,19 @@
 """Why jobs wait, told from rows and a real broker: each reason is brought about, and must be the one told."""
 
-from datetime import datetime, timedelta
-from typing import Any
+from datetime import timedelta
 from uuid import UUID
 
 import pytest
 from django.utils import timezone
 
-from inference import broker as broker_module
-from inference import fleet, halts, lifecycle, outlook, selectors
-from inference.broker import Broker, ClaimRequest, Credit, TierTerms
+from inference import fleet, halts, lifecycle, selectors
+from inference.broker import Broker
 from inference.models import Job, LengthClass, QueueLimit, ServedModel, Tier
 from inference.retries import Backoff
-from inference.rows import JobWaiting
 from inference.states import WorkerState
 from inference.waiting import Reason
 from tests import factories
-
-QUEUES = tuple(
-    f"{factories.MODEL}.{tier}.{length}"
-    for tier in ("realtime", "standard", "bulk")
-    for length in ("short", "long")
-)
-QUEUE = f"{factories.MODEL}.standard.short"
-
-
-def publish(count: int = 1, **fields: Any) -> list[Job]:
-    jobs = [factories.make_job(**fields) for _ in range(count)]
-    factories.publish(*jobs)
-    return jobs
-
-
-def claim(broker: Broker, count: int) -> list[broker_module.Claimed]:
-    tiers = {"realtime": TierTerms(400.0), "standard": TierTerms(100.0), "bulk": TierTerms(1.0)}
-    request = ClaimRequest(QUEUES, Credit(count, 10**6), limit=count, worker="w", lease_seconds=60, tiers=tiers)
-    return broker.claim(request).jobs
-
-
-def run(broker: Broker, count: int, **fields: Any) -> None:
-    """Have jobs in flight."""
-    publish(count, created_at=timezone.now() - timedelta(seconds=60), **fields)
-    assert len(claim(broker, count)) == count
-
-
-def why(job: Job) -> JobWaiting:
-    return selectors.waiting_of([job])[job.pk]
-
-
-def report(**overrides: Any) -> None:
-    fleet.report(factories.make_report(**{"slots": 8, "kv_capacity_tokens": 1000} | overrides))
+from tests.integration.outlooks import QUEUE, QUEUES, claim, publish, report, run, why
 
 
 def test_of_a_paused_queue(sluice: Broker) -> None:
@@ -178,67 +143,6 @@ def test_when_its_tier_holds_its_share_of_the_cache(sluice: Broker) -> None:
     assert (found.reason, "tier's share" in found.detail) == (Reason.MAX_SHARE, True)
 
 
-def seconds_until(start: datetime | None) -> float:
-    assert start is not None
-    return (start - timezone.now()).total_seconds()
-
-
-def finish_one(seconds: float) -> None:
-    """Have one job end that took so long."""
-    began = timezone.now() - timedelta(seconds=60)
-    job, token = factories.make_running_job()
-    Job.objects.filter(pk=job.pk).update(started_at=began)
-    lifecycle.apply([factories.make_success(token)], now=began + timedelta(seconds=seconds))
-
-
-def test_a_share_that_binds_is_what_the_wait_is_told_by(sluice: Broker) -> None:
-    Tier.objects.filter(name="bulk").update(max_share=0.1)
-    finish_one(10)
-    report(kv_capacity_tokens=10**6)
-    publish()
-    assert len(claim(sluice, 1)) == 1
-    run(sluice, 1, tier="bulk")
-    *_, last = publish(6, tier="bulk")
-    # One slot of eight is bulk's: 60 s, not 6 / 7 of 10 s.
-    assert 58 < seconds_until(why(last).expected_start) < 60.1
-    rows = {row.queue: row for row in selectors.queue_rows()}
-    bulk = rows[f"{factories.MODEL}.bulk.short"]
-    assert bulk.waiting_reason == "max_share"
-    assert bulk.expected_wait_seconds == pytest.approx(70)
-
-
-@pytest.mark.parametrize(
-    ("state", "kv", "reason"),
-    [
-        (WorkerState.PAUSED, 10**6, Reason.WORKER_PAUSED),
-        (WorkerState.LOADING, 0, Reason.WORKER_LOADING),
-        (WorkerState.READY, 10**6, Reason.NEXT),
-        (WorkerState.DRAINING, 10**6, Reason.NEXT),
-    ],
-)
-def test_of_a_job_that_only_a_larger_worker_takes(
-    sluice: Broker, state: WorkerState, kv: int, reason: Reason
-) -> None:
-    report(name="large", state=state, kv_capacity_tokens=kv)
-    report(name="small", kv_capacity_tokens=100)
-    [job] = publish(prompt_tokens=500)
-    found = why(job)
-    assert (found.reason, found.expected_start is None) == (reason, reason is not Reason.NEXT)
-    assert ("too large for 1 ready worker; large is" in found.detail) == (reason is not Reason.NEXT)
-    [row] = [row for row in selectors.queue_rows() if row.queue == QUEUE]
-    assert (row.waiting_reason, row.expected_wait_seconds is None) == (reason, False), "other jobs are taken"
-
-
-def test_room_in_the_cache_is_not_expected_before_something_ends(sluice: Broker) -> None:
-    finish_one(10)
-    report(kv_used_tokens=900)
-    run(sluice, 2)
-    [job] = publish(prompt_tokens=100)
-    found = why(job)
-    assert found.reason is Reason.NO_FREE_KV
-    assert 4 < seconds_until(found.expected_start) < 5.1
-
-
 def test_in_a_gather_window(sluice: Broker) -> None:
     Tier.objects.filter(name="standard").update(gather_jobs=5, gather_seconds=60)
     report()
@@ -295,17 +199,6 @@ def test_of_a_model_that_is_not_served_any_more(sluice: Broker) -> None:
 def test_of_jobs_that_do_not_wait_nothing_is_told(sluice: Broker) -> None:
     running, _ = factories.make_running_job()
     assert selectors.waiting_of([running]) == {}
-
-
-def test_the_start_goes_by_what_jobs_took_lately(sluice: Broker) -> None:
-    finish_one(14)
-    report()
-    run(sluice, 8)
-    [waits] = publish()
-    start = why(waits).expected_start
-    assert outlook.service_seconds(factories.MODEL) == pytest.approx(14, abs=0.1)
-    # One of the seven slots that its tier may take is free every 14 / 7 seconds.
-    assert 0 < seconds_until(start) < 2.1
 
 
 def test_a_queue_waits_for_what_its_first_job_waits_for(sluice: Broker) -> None:

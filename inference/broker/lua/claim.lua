@@ -2,7 +2,7 @@
 --                    mailbox, streamed, body, watched, parked (2: to run alone)}...}
 -- The order is that of inference/scheduling.py and inference/turns.py.
 local AWAY_MS = 10000
-local POLLS_MS = '2000'    -- two polls of an idle worker
+local POLLS_MS = '2000'    -- several polls of an idle worker
 local out, is_parked, is_alone = { now, '' }, false, false
 local moved = {}    -- by queue: what is taken of it, not yet moved from waiting to leased
 
