@@ -114,7 +114,7 @@ class Channel(stock.Channel):  # type: ignore[misc]
             return
         try:
             broker.get_broker().client.client_unblock(self._client_id[1])
-        except RedisError:  # the bell's own timeout comes within a second
+        except RedisError:  # the bell's own timeout comes soon
             logger.debug("the bell could not be left", exc_info=True)
 
     def _is_hungry(self) -> bool:
