@@ -39,6 +39,9 @@ class Credit:
     """Of it, what only tiers with `uses_reserve` may take."""
     may_park: bool = False
     """Whether the worker may be given one job that does not fit yet: it drains until the job does."""
+    alone_ms: int | None = None
+    """When it is to be given a job that must run alone, whatever else waits; 0: now. Until then it is given one
+    only if it has nothing else to do. None: none at all."""
 
 
 @dataclass(frozen=True, slots=True)

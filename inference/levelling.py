@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 HEARD_MS: Final = 1_100
-"""A worker that did not claim for so long holds nobody back. An idle one asks every second."""
+"""A worker that did not claim for so long holds nobody back. An idle one asks every half second."""
 FORGET_MS: Final = 60_000
 AGAIN_MS: Final = 25
 """Who left something to others may have one more after so long: they may be slow, or serve only some of it."""

@@ -29,6 +29,8 @@ class Waiting:
     estimate: float
     """Service seconds."""
     kv_tokens: int = 0
+    alone: bool = False
+    """Must run alone: waits in no order."""
 
     @property
     def order(self) -> tuple[float, bytes]:

@@ -94,7 +94,8 @@ def settle(applied: Sequence[lifecycle.Applied], tokens: Sequence[broker.Token])
 
 def _settle(answer: lifecycle.Applied, token: broker.Token) -> None:
     if answer.status is JobStatus.QUEUED:  # one that had not begun (nothing moved) has nothing to wait for
-        broker.get_broker().release(token, backoff=retries.FAULT_BACKOFF if answer.moved else None)
+        backoff, alone = retries.FAULT_BACKOFF if answer.moved else None, retries.runs_alone(answer.engine_crashes)
+        broker.get_broker().release(token, backoff=backoff, alone=alone)
     else:  # it ended, or runs under another claim: this lease is a leftover
         broker.get_broker().ack(token, status=str(answer.status or JobStatus.CANCELLED))
 

@@ -9,7 +9,7 @@ from typing import Final
 from uuid import UUID
 
 from inference import broker, fleet, guards, routing, turns, waiting
-from inference.limits import Limits, TierLimits
+from inference.limits import Limits
 from inference.models import JobEvent, Worker
 from inference.routing import QueueName
 from inference.states import JobEventKind, WorkerState
@@ -51,32 +51,41 @@ class Outlook:
         self._queues: dict[str, waiting.Queue] = {}
         self._engines: dict[str, waiting.Engine] = {}
         self._came: dict[tuple[str, str], float] = {}
+        self._alone: frozenset[str] = frozenset()
+        self._found: Mapping[str, broker.QueuePlace] = {}
 
     def of_queues(self) -> dict[str, QueueOutlook]:
         """Return how each queue stands."""
-        places, _ = self._places([])
+        places = self._places([]).queues
         return {name: self._of_queue(name, place) for name, place in places.items()}
 
     def of_jobs(self, job_ids: Sequence[UUID]) -> dict[UUID, waiting.Waiting]:
         """Return why each of the jobs waits; those left out that are in no queue."""
-        _, places = self._places(job_ids)
+        places = self._places(job_ids).jobs
         return {job_id: self._of_job(place) for job_id, place in places.items()}
 
-    def _places(self, job_ids: Sequence[UUID]) -> tuple[dict[str, broker.QueuePlace], dict[UUID, broker.JobPlace]]:
-        queues, jobs = broker.get_broker().places(list(self._names), job_ids)
-        came = {n: place.came_seconds_ago for n, place in queues.items() if place.came_seconds_ago is not None}
+    def _places(self, job_ids: Sequence[UUID]) -> broker.Places:
+        places = broker.get_broker().places(list(self._names), job_ids)
+        self._found, self._alone = places.queues, places.alone
+        agos = ((name, place.came_seconds_ago) for name, place in self._found.items())
+        came = {name: seconds for name, seconds in agos if seconds is not None}
         self._came = {(self._names[n].model, self._names[n].tier): seconds for n, seconds in came.items()}
-        return queues, jobs
+        return places
 
     def _of_queue(self, name: str, found: broker.QueuePlace) -> QueueOutlook:
         queue, first = self._queue(name), found.first
-        place = self._place(first) if first else waiting.Place(kv_tokens=1)
-        held = waiting.decide(queue, place)
-        behind = queue.tier_jobs + self._tiers_ahead(self._names[name], queue.tier_jobs)
-        expects = waiting.wait_seconds(
-            queue, behind + 1, held.reason, estimate_seconds=first.estimate if first else None
+        last = self._last(queue, self._names[name], first.estimate if first else None)
+        held = waiting.decide(queue, self._place(first)) if first else None
+        return QueueOutlook(held, waiting.decide(queue, last).seconds)
+
+    def _last(self, queue: waiting.Queue, name: QueueName, estimate: float | None) -> waiting.Place:
+        """Return the place of a job like those that wait, that came now and went behind all of its tier."""
+        return waiting.Place(
+            own_ahead=queue.tier_jobs,
+            tiers_ahead=self._tiers_ahead(name, queue.tier_jobs),
+            kv_tokens=max(1, queue.job_kv),
+            estimate_seconds=estimate,
         )
-        return QueueOutlook(held if first else None, expects)
 
     def _of_job(self, place: broker.JobPlace) -> waiting.Waiting:
         if place.queue not in self._names:
@@ -87,20 +96,16 @@ class Outlook:
 
     def _place(self, found: broker.JobPlace) -> waiting.Place:
         name = self._names[found.queue]
-        others = waiting.ahead_of_other_tenants(
-            own_ahead=found.own_ahead,
-            tenants_first=found.tenants_first,
-            tenants=found.tenants,
-            weight=found.weight,
-            jobs=max(0, self._jobs_of(name.model, name.tier) - found.own_jobs),
-        )
+        others = min(found.tenants_ahead, max(0, self._jobs_of(name.model, name.tier) - found.own_jobs))
         return waiting.Place(
             own_ahead=found.own_ahead,
             tenants_ahead=others,
-            tiers_ahead=self._tiers_ahead(name, found.own_ahead + others),
+            tiers_ahead=0 if found.alone else self._tiers_ahead(name, found.own_ahead + others),
+            tokens=found.tokens,
             kv_tokens=found.tokens + self.limits.models[name.model].kv_margin_tokens,
             estimate_seconds=found.estimate,
             backing_off_seconds=found.backing_off_seconds,
+            is_alone=found.alone,
         )
 
     def _tiers_ahead(self, name: QueueName, ahead: int) -> int:
@@ -127,8 +132,9 @@ class Outlook:
             uses_reserve=tier.uses_reserve,
             max_share=tier.max_share,
             tier_leases=sum(stats.leases for stats in self._of_tier(name.model, name.tier)),
+            tier_kv=self._kv_of(name),
             tier_jobs=self._jobs_of(name.model, name.tier),
-            is_online_about=any(self._is_about(name.model, t.name) for t in self._online()),
+            job_kv=self._job_kv(name),
             gather_jobs=tier.gather_jobs,
             gather_seconds=tier.gather_seconds,
             oldest_seconds=self._oldest_seconds(name),
@@ -141,9 +147,9 @@ class Outlook:
         return self._engines[worker.name]
 
     def _read_engine(self, worker: Worker) -> waiting.Engine:
-        model = self.limits.models[worker.model_id]
-        kept = guards.NO_ROOM
-        if any(self.limits.tiers[self._names[q].tier].uses_reserve for q in self._served(worker)):
+        model, kept = self.limits.models[worker.model_id], guards.NO_ROOM
+        tiers = {self._names[queue].tier for queue in self._served(worker)}
+        if any(self.limits.tiers[tier].uses_reserve for tier in tiers):
             kept = guards.reserve(guards.Room(worker.slots, worker.kv_capacity_tokens), model.reserve_share)
         return waiting.Engine(
             name=worker.name,
@@ -155,6 +161,8 @@ class Outlook:
             kv_used=worker.kv_used_tokens,
             reserved_slots=kept.sequences,
             reserved_kv=kept.kv_tokens,
+            holds_alone=worker.name in self._alone,
+            is_online_about=any(self._is_online_about(worker.model_id, tier) for tier in tiers),
         )
 
     def _detail(self, worker: Worker) -> str:
@@ -198,13 +206,25 @@ class Outlook:
         """Return the waiting jobs that may be claimed as far as queues go: paused ones compete for nothing."""
         return sum(s.jobs for s in self._of_tier(model, tier) if not self.limits.of_queue(s.queue).is_paused)
 
-    def _is_about(self, model: str, tier: str) -> bool:
-        """Whether the tier has work or had some come lately, so that shares of others bind."""
+    def _job_kv(self, name: QueueName) -> int:
+        """Return the KV tokens that one of the tier's waiting jobs needs on average; 0: none waits."""
+        tier = self._of_tier(name.model, name.tier)
+        jobs = sum(stats.jobs for stats in tier)
+        margin = self.limits.models[name.model].kv_margin_tokens
+        return sum(stats.tokens for stats in tier) // jobs + margin if jobs else 0
+
+    def _kv_of(self, name: QueueName) -> int:
+        """Return the KV tokens of the tier's jobs in flight."""
+        margin = self.limits.models[name.model].kv_margin_tokens
+        tier = self._of_tier(name.model, name.tier)
+        return sum(self._found[stats.queue].leased_tokens + stats.leases * margin for stats in tier)
+
+    def _is_online_about(self, model: str, tier: str) -> bool:
+        """Whether it is a tier without a share that has work or had some come lately: then shares bind."""
+        if self.limits.tiers[tier].max_share < 1:
+            return False
         came = self._came.get((model, tier))
         return bool(self._jobs_of(model, tier)) or (came is not None and came * 1000 <= turns.ONLINE_MS)
-
-    def _online(self) -> list[TierLimits]:
-        return [tier for tier in self.limits.tiers.values() if tier.max_share >= 1]
 
     def _oldest_seconds(self, name: QueueName) -> float:
         arrivals = [s.oldest_arrival_ms for s in self._of_tier(name.model, name.tier) if s.oldest_arrival_ms]

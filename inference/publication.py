@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Sequence
 
-from inference import broker
+from inference import broker, retries
 from inference.models import Job
 
 logger = logging.getLogger(__name__)
@@ -22,6 +22,7 @@ def entry_of(job: Job, *, tenant_weight: float) -> broker.Entry:
         streamed=job.streamed,
         tenant_weight=tenant_weight,
         request_bytes=job.request_bytes,
+        alone=retries.runs_alone(job.engine_crashes),
     )
 
 

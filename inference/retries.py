@@ -39,11 +39,21 @@ FAULT_BACKOFF: Final = Backoff(first_seconds=0.5, longest_seconds=30.0)
 MAX_TASK_DEATHS: Final = 3
 """A Celery task, not a job, whose worker died under it so often is dropped: it may be what kills it."""
 
+CRASHES_UNTIL_ALONE: Final = 2
+"""A job in flight at so many crashes of its engine may be what crashes it."""
+
+
+def runs_alone(engine_crashes: int) -> bool:
+    """Return whether a job must run with nothing beside it."""
+    return engine_crashes >= CRASHES_UNTIL_ALONE
+
+
 RULES: Final[Mapping[ReleaseReason, Rule]] = MappingProxyType(
     {
         ReleaseReason.DRAIN: Rule(costs_attempt=False, counts_crash=False, backoff=None),
         ReleaseReason.ENGINE_CRASH: Rule(costs_attempt=False, counts_crash=True, backoff=FAULT_BACKOFF),
         ReleaseReason.ENGINE_UNREACHABLE: Rule(costs_attempt=False, counts_crash=False, backoff=FAULT_BACKOFF),
+        ReleaseReason.RUNS_ALONE: Rule(costs_attempt=False, counts_crash=False, backoff=None),
         ReleaseReason.LEASE_EXPIRED: Rule(costs_attempt=True, counts_crash=False, backoff=FAULT_BACKOFF),
     }
 )

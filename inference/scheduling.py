@@ -6,6 +6,7 @@ number of jobs and tenants. This is the policy to read and to test that one agai
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from inference.lines import SJF_MS, Waiting
 from inference.turn_state import Ask, Lease, State, Taken
@@ -40,7 +41,7 @@ class FairQueue:
             return False
         self._jobs[job.job_id] = job
         self._state.came[job.tier] = now_ms
-        self._state.tier(job.tier).add(job, now_ms)
+        self._state.line_up(job, now_ms)
         return True
 
     def claim(self, ask: Ask) -> Taken:
@@ -57,14 +58,17 @@ class FairQueue:
             self._correct(job, lease, used - job.estimate)
         return True
 
-    def release(self, job_id: bytes, now_ms: int = 0) -> bool:
-        """Put a leased job back, with its first arrival. What it was charged is given back."""
+    def release(self, job_id: bytes, now_ms: int = 0, *, alone: bool = False) -> bool:
+        """Put a leased job back, with its first arrival. What it was charged is given back.
+
+        `alone`: from now on it must run alone.
+        """
         lease = self._state.leased.pop(job_id, None)
         if lease is None:
             return False
-        job = self._jobs[job_id]
+        job = self._jobs[job_id] = replace(self._jobs[job_id], alone=self._jobs[job_id].alone or alone)
         self._correct(job, lease, -job.estimate)
-        self._state.tier(job.tier).add(job, now_ms)
+        self._state.line_up(job, now_ms)
         return True
 
     def cancel(self, job_id: bytes) -> bool:
@@ -72,12 +76,13 @@ class FairQueue:
         job = self._jobs.get(job_id)
         if job is None or job_id in self._state.leased:
             return False
-        self._state.tier(job.tier).remove(job)
-        self._state.unfit.pop(job_id, None)
+        self._state.remove(job)
         del self._jobs[job_id]
         return True
 
     def _correct(self, job: Waiting, lease: Lease, seconds: float) -> None:
+        if lease.is_alone:
+            return
         tier = self._state.tier(job.tier)
         tier.correct(job.tenant, seconds / lease.tenant_weight)
         if lease.tier_weight is not None:

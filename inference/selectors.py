@@ -137,9 +137,13 @@ def jobs_for(tenant: str | None) -> QuerySet[Job]:
     return Job.objects.all() if tenant is None else Job.objects.filter(tenant=tenant)
 
 
-def job_for(tenant: str | None, job_id: uuid.UUID) -> Job:
-    """One job of the tenant (None: of any). Raises errors.NotFound, for another tenant's job too."""
-    job = jobs_for(tenant).select_related("tenant").filter(id=job_id).first()
+def job_for(tenant: str | None, job_id: uuid.UUID, *, with_texts: bool = True) -> Job:
+    """One job of the tenant (None: of any), if asked for without request and result, which may be long.
+
+    Raises errors.NotFound, for another tenant's job too.
+    """
+    jobs = jobs_for(tenant).select_related("tenant")
+    job = (jobs if with_texts else jobs.defer("request", "result")).filter(id=job_id).first()
     if job is None:
         raise _not_found(job_id)
     return job

@@ -78,6 +78,8 @@ class ReleaseReason(StrEnum):
     ENGINE_CRASH = "engine_crash"
     LEASE_EXPIRED = "lease_expired"
     ENGINE_UNREACHABLE = "engine_unreachable"
+    RUNS_ALONE = "runs_alone"
+    """Its row says that it must, and its entry in the queue did not."""
 
 
 class WorkerState(StrEnum):

@@ -26,6 +26,7 @@ class Turn:
         self._kv_tokens, self._again_ms = ask.credit.kv_tokens, math.inf
         self._taken: list[bytes] = []
         self._parked: bytes | None = None
+        self._is_alone = False
         leased = [lease.queue for lease in state.leased.values()]
         self._caps = [Allowance(qs, jobs - sum(q in qs for q in leased)) for qs, jobs in ask.caps]
         self._level: Allowance | None = None
@@ -43,10 +44,14 @@ class Turn:
             self._meet_others()
             self._look_at_tiers()
             self._place_absent()
+            if self._ask.credit.alone_ms == 0:
+                self._take_alone()
         while len(self._taken) < self._most and self._parked is None and (chosen := self._next()):
             self._serve(chosen)
+        self._look_for_alone()
         self._tell_others()
-        return Taken(self._taken, self._parked, None if self._again_ms == math.inf else int(self._again_ms))
+        again_ms = None if self._again_ms == math.inf else int(self._again_ms)
+        return Taken(self._taken, self._parked, again_ms, self._is_alone)
 
     @property
     def _most(self) -> int:
@@ -107,11 +112,8 @@ class Turn:
 
     def _gathers(self, bid: Bid) -> bool:
         """Whether a worker that has other work waits for more of this tier to come."""
-        if not self._ask.load.in_flight or not bid.terms.gather_jobs or bid.tenant is None:
-            return False
-        waiting = [job for length in bid.open for job in self._state.waiting((bid.name, length))]
-        left_ms = min(job.arrival_ms for job in waiting) + round(bid.terms.gather_seconds * 1000) - self._now_ms
-        if len(waiting) >= bid.terms.gather_jobs or left_ms <= 0:
+        left_ms = 0 if bid.tenant is None else self._state.gathering_ms(bid, self._now_ms)
+        if left_ms <= 0 or not self._ask.load.in_flight:
             return False
         self._ask_again(left_ms)
         return True
@@ -149,10 +151,39 @@ class Turn:
         for each in changed:
             self._find_tenant(each)
 
+    def _next_alone(self) -> Waiting | None:
+        """Return the first that must run alone and may be taken, heavier tiers first; one is out at a time."""
+        is_out = any(lease.is_alone for lease in self._state.leased.values())
+        firsts = [job for bid in self._bids for job in self._state.first_alone(bid.name, bid.open)]
+        return next((job for job in firsts if not (is_out or self._is_for_larger(job))), None)
+
+    def _take_alone(self) -> None:
+        """Take it, if there is one. Nobody is charged: it costs the others more than it says."""
+        if job := self._next_alone():
+            self._state.remove(job)
+            self._state.leased[job.job_id] = Lease((job.tier, job.length), 1.0, None, is_alone=True)
+            self._taken.append(job.job_id)
+            self._parked, self._is_alone = job.job_id, True
+            self._count((job.tier, job.length))
+
+    def _look_for_alone(self) -> None:
+        """Take one while there is nothing else to do; else its time is to be waited for."""
+        due_ms = self._ask.credit.alone_ms
+        if not due_ms or self._most < 1 or self._parked:
+            return
+        if not self._taken and not self._ask.load.in_flight:
+            self._take_alone()
+        elif self._next_alone():
+            self._ask_again(due_ms)
+
+    def _is_for_larger(self, job: Waiting) -> bool:
+        """Whether a job can never run here, and may elsewhere."""
+        return job.kv_tokens > self._ask.whole_tokens and (job.tier, job.length) in self._ask.larger
+
     def _fitting(self, bid: Bid) -> Waiting | None:
         """Return the tenant's first head that fits, or has waited for room long enough to be parked here."""
         for job in bid.tier.busy[str(bid.tenant)].heads(bid.open):
-            if job.kv_tokens > self._ask.whole_tokens and (bid.name, job.length) in self._ask.larger:
+            if self._is_for_larger(job):
                 continue
             if self._need(job) <= self._room(bid):
                 return job
@@ -203,6 +234,9 @@ class Turn:
         self._state.leased[job.job_id] = Lease(queue, bid.tier.weight(job.tenant), tier_weight)
         if tier_weight is not None:
             bid.tier.pass_ += job.estimate / tier_weight
+        self._count(queue)
+
+    def _count(self, queue: Queue) -> None:
         for allowance in [*self._caps, *([self._level] if self._level else [])]:
             allowance.left -= queue in allowance.queues
 

@@ -8,7 +8,7 @@ from typing import Any
 import uuid_utils.compat
 from django.utils import timezone
 
-from inference import estimates, fleet, lifecycle, publication
+from inference import estimates, fleet, lifecycle, publication, retries
 from inference.broker import Broker, Claimed, ClaimRequest, Credit, Token
 from inference.limits import LengthLimits, Limits, ModelLimits, TierLimits
 from inference.models import ApiKey, Job, Tenant
@@ -46,6 +46,12 @@ def make_job(**overrides: Any) -> Job:
     return lifecycle.create([make_new_job(**overrides)])[0]
 
 
+def make_suspects(*jobs: Job) -> list[Job]:
+    """Give rows that are published nowhere the crashes after which they must run alone."""
+    Job.objects.filter(id__in=[job.id for job in jobs]).update(engine_crashes=retries.CRASHES_UNTIL_ALONE)
+    return list(Job.objects.filter(id__in=[job.id for job in jobs]).order_by("id"))
+
+
 def publish(*jobs: Job) -> None:
     """Put the jobs, rows by now, into their queues."""
     publication.publish([publication.entry_of(job, tenant_weight=1.0) for job in jobs])
@@ -53,7 +59,7 @@ def publish(*jobs: Job) -> None:
 
 def claim(broker: Broker, queue: str, *, worker: str = "worker-1", lease_seconds: float = 60) -> Claimed:
     """Claim the queue's next job. Raises ValueError if there is none."""
-    credit = Credit(sequences=1, kv_tokens=10_000)
+    credit = Credit(sequences=1, kv_tokens=10_000, alone_ms=0)
     request = ClaimRequest((queue,), credit=credit, limit=1, worker=worker, lease_seconds=lease_seconds)
     [claimed] = broker.claim(request).jobs
     return claimed

@@ -18,7 +18,7 @@ from typing import Final
 from django.db import Error, InterfaceError, OperationalError
 from django.utils import timezone
 
-from inference import broker, lifecycle
+from inference import broker, lifecycle, retries
 from inference.answer import Answer
 from inference.broker.types import Claimed
 from inference.group_commit import GroupCommit
@@ -30,7 +30,6 @@ from workers.engine import Engine, EngineCall, EngineDown, EngineFault, EngineGo
 from workers.meter import Meter
 from workers.observer import Observer, used_tokens
 from workers.outcomes import Cancelled, Completed, Failed, Interrupted, Outcome
-from workers.quarantine import CRASHES_UNTIL_ALONE, Quarantine
 from workers.readiness import Readiness
 from workers.relay import Pace, Relay
 from workers.room import EngineRoom
@@ -68,7 +67,6 @@ class Surroundings:
     engine: Engine
     readiness: Readiness
     room: EngineRoom
-    quarantine: Quarantine
     commits: GroupCommit
     settler: Settler
     bridge: Bridge
@@ -117,8 +115,8 @@ class Execution:
         """Do the whole way; None for a claim that was dropped because its row did not move."""
         if self.claimed.is_parked:
             await self._wait_for_room()
-        is_unwanted = self._abort in {Abort.LOST, Abort.DRAIN} or not self._around.room.is_open
-        if is_unwanted and self._starting is None:
+        is_shut = not (self._around.room.is_open and self._around.room.holds(self._token))
+        if (is_shut or self._abort in {Abort.LOST, Abort.DRAIN}) and self._starting is None:
             return await self._leave()
         began = time.monotonic()
         start = start_of(self.claimed, worker=self._around.worker)
@@ -143,11 +141,12 @@ class Execution:
             await room.until_it_fits(self._token, is_wanted=lambda: self._abort is None)
 
     async def _leave(self) -> Outcome | None:
-        """Give back what has not begun: the gate shut while the claim was under way, or parked."""
+        """Give back what has not begun: the gate shut, or a job began to run alone, before this one could."""
         if self._abort is Abort.LOST:
             self._around.settler.abandon(self._token)
             return None
-        await self._around.bridge.wait(self._around.settler.release(self._token, event=False))
+        released = self._around.settler.release(self._token, event=False, alone=self.claimed.is_alone)
+        await self._around.bridge.wait(released)
         return Interrupted(ReleaseReason.DRAIN)
 
     async def _announce(self) -> None:
@@ -163,6 +162,8 @@ class Execution:
 
     async def _work(self, work: lifecycle.Work) -> Outcome:
         self._attempt = work.attempt
+        if retries.runs_alone(work.engine_crashes) and not self.claimed.is_alone:
+            return Interrupted(ReleaseReason.RUNS_ALONE)
         capacity = self._around.readiness.capacity
         if not gate.fits_ever(self.claimed.kv_tokens, capacity):
             needs = f"The request needs {self.claimed.kv_tokens} tokens of KV cache"
@@ -184,9 +185,8 @@ class Execution:
         tier = self._around.limits().tiers.get(work.tier)
         seconds = tier.run_timeout_seconds if tier else DEFAULT_RUN_TIMEOUT_SECONDS
         priority = tier.engine_priority if tier else 0
-        alone = work.engine_crashes >= CRASHES_UNTIL_ALONE
         try:
-            async with self._around.quarantine.enter(alone=alone), asyncio.timeout(seconds):
+            async with asyncio.timeout(seconds):
                 return await self._ask(work, priority)
         except TimeoutError:  # perhaps only while the end of a complete stream was passed on
             late = Failed(FailureReason.RUN_TIMEOUT, f"The job ran longer than {seconds:g} s.")
@@ -195,7 +195,7 @@ class Execution:
             return Failed(FailureReason.BAD_REQUEST, answers.refusal(refused.body))
         except EngineGone as error:
             self._around.readiness.suspect()
-            return Interrupted(_release_reason(error))
+            return Interrupted(outcomes.release_reason(error))
         except (EngineFault, ValueError) as fault:
             return Failed(FailureReason.ENGINE_ERROR, str(fault))
         except Exception:  # ours: the job must end all the same
@@ -267,7 +267,8 @@ class Execution:
         if applied is None:
             settler.abandon(self._token)
         elif applied.status is JobStatus.QUEUED:
-            await self._around.bridge.wait(settler.release(self._token, backoff=outcomes.backoff(outcome)))
+            backoff, alone = outcomes.backoff(outcome), retries.runs_alone(applied.engine_crashes)
+            await self._around.bridge.wait(settler.release(self._token, backoff=backoff, alone=alone))
         else:
             status = applied.status or JobStatus.CANCELLED
             used = self._around.observer.used(self.claimed, outcome, self._meter)
@@ -294,8 +295,3 @@ class Execution:
             "queue": self.claimed.queue,
             "attempt": self._attempt,
         }
-
-
-def _release_reason(error: EngineGone) -> ReleaseReason:
-    """Return why the job goes back; one that did not begin had no part in it, and is not counted as there."""
-    return ReleaseReason.ENGINE_UNREACHABLE if isinstance(error, EngineDown) else ReleaseReason.ENGINE_CRASH

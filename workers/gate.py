@@ -40,6 +40,8 @@ class Need:
 
     tier: str
     kv_tokens: int
+    is_alone: bool = False
+    """Fits beside nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +57,9 @@ class Load:
     tiers: Mapping[str, Room] = field(default_factory=lambda: MappingProxyType({}))
     """What each tier holds of `kv_tokens`; a tier that holds nothing may be missing."""
 
+    is_alone: bool = False
+    """One runs that fits beside nothing."""
+
     def held_by(self, tiers: Iterable[str]) -> Room:
         """Return what some tiers hold together, without what is parked."""
         held = [self.tiers.get(tier, NO_ROOM) for tier in tiers]
@@ -67,7 +72,8 @@ def credit(
     *,
     is_open: bool,
     reserve: Room = NO_ROOM,
-    reserve_tiers: Iterable[str] = (),
+    reserve_tiers: Collection[str] = (),
+    alone_ms: int | None = None,
 ) -> Credit:
     """Return what fits beside `load`; nothing while the gate is shut.
 
@@ -75,7 +81,7 @@ def credit(
     must come out of the queue to be failed, or it would block those behind it for ever.
     """
     sequences = capacity.sequences - load.sequences
-    if not is_open or sequences < 1:
+    if not is_open or sequences < 1 or load.is_alone or _is_all_but_alone(load, reserve_tiers):
         return NONE
     free = max(0, capacity.kv_tokens - load.kv_tokens)
     if load.parked:
@@ -91,7 +97,20 @@ def credit(
         capacity.margin_tokens,
         reserve=Room(min(reserve.sequences, sequences), min(reserve.kv_tokens, spare)),
         may_park=load.sequences > 0,
+        alone_ms=_with_others_first(alone_ms, load),
     )
+
+
+def _with_others_first(alone_ms: int | None, load: Load) -> int | None:
+    """Return when one that must run alone is due: an idle worker first takes what else waits."""
+    return alone_ms if alone_ms is None or load.sequences else max(1, alone_ms)
+
+
+def _is_all_but_alone(load: Load, reserve_tiers: Collection[str]) -> bool:
+    """Whether one that must run alone waits for nobody but tiers with `uses_reserve`: no more of them may come."""
+    if load.parked is None or not load.parked.is_alone:
+        return False
+    return all(tier in reserve_tiers or room.sequences < 1 for tier, room in load.tiers.items())
 
 
 def _beside(capacity: Capacity, sequences: int, kv_tokens: int) -> Credit:
@@ -106,10 +125,13 @@ def may_start(
 ) -> bool:
     """Whether the parked job fits now, beside the reserve unless that is for it.
 
-    If it never does, it starts once nothing else of those without the reserve is in flight.
+    If it never does, it starts once nothing else of those without the reserve is in flight; if it must run alone,
+    once nothing else is.
     """
-    if load.parked is None:
+    if load.parked is None or load.is_alone:
         return False
+    if load.parked.is_alone:
+        return all(room.sequences < 1 for room in load.tiers.values())
     if load.kv_tokens + load.parked.kv_tokens > capacity.kv_tokens:
         return load.kv_tokens == 0
     ordinary = load.kv_tokens - load.held_by(reserve_tiers).kv_tokens
@@ -145,15 +167,24 @@ class InFlight:
         self._parked: dict[Hashable, Need] = {}
         self._tiers: dict[str, Room] = {}
         self._kv_tokens = 0
+        self._alone: Hashable | None = None
         self._load: Load | None = Load()
 
-    def add(self, job: Hashable, tier: str, kv_tokens: int, *, is_parked: bool = False) -> None:
-        """Count a job with its margin; counting it again changes nothing."""
-        if job in self._running or job in self._parked:
+    def __contains__(self, job: Hashable) -> bool:
+        return job in self._running or job in self._parked
+
+    def add(
+        self, job: Hashable, tier: str, kv_tokens: int, *, is_parked: bool = False, is_alone: bool = False
+    ) -> None:
+        """Count a job with its margin; counting it again changes nothing. Refused while one runs alone.
+
+        One that must run alone comes parked.
+        """
+        if job in self or (self._alone is not None and not is_parked):
             return
         self._load = None
         if is_parked:
-            self._parked[job] = Need(tier, kv_tokens)
+            self._parked[job] = Need(tier, kv_tokens, is_alone)
         else:
             self._running[job] = Need(tier, kv_tokens)
             self._change(tier, 1, kv_tokens)
@@ -162,11 +193,13 @@ class InFlight:
         """Count a parked job as one that runs."""
         if parked := self._parked.pop(job, None):
             self.add(job, parked.tier, parked.kv_tokens)
+            self._alone = job if parked.is_alone else self._alone
 
     def remove(self, job: Hashable) -> None:
         """Stop counting a job; one that is not counted changes nothing."""
         self._load = None
         self._parked.pop(job, None)
+        self._alone = None if job == self._alone else self._alone
         if running := self._running.pop(job, None):
             self._change(running.tier, -1, -running.kv_tokens)
 
@@ -176,7 +209,8 @@ class InFlight:
         if self._load is None:
             parked = next(iter(self._parked.values()), None)
             sequences = len(self._running) + len(self._parked)
-            self._load = Load(sequences, self._kv_tokens, parked, MappingProxyType(dict(self._tiers)))
+            tiers, is_alone = MappingProxyType(dict(self._tiers)), self._alone is not None
+            self._load = Load(sequences, self._kv_tokens, parked, tiers, is_alone)
         return self._load
 
     def _change(self, tier: str, sequences: int, kv_tokens: int) -> None:

@@ -28,7 +28,6 @@ from workers.engine import Engine, EngineSpec
 from workers.execution import Abort, Execution, Starting, Surroundings, start_of
 from workers.observer import Observer
 from workers.outcomes import Outcome
-from workers.quarantine import Quarantine
 from workers.readiness import Readiness
 from workers.relay import Pace
 from workers.room import EngineRoom
@@ -70,8 +69,7 @@ class EngineHost:
         self._thread = threading.Thread(target=self._loop.run_forever, name="engine-loop", daemon=True)
         self._on_state = on_state
         self._readiness = Readiness(create(config.engine), _capacity(config), on_change=self._state_changed)
-        self._quarantine = Quarantine()
-        self.room = EngineRoom(config, limits, self._readiness, self._quarantine)
+        self.room = EngineRoom(config, limits, self._readiness)
         self.observer = Observer(config.model, limits)
         self._around: Surroundings | None = None
         self._chores: list[asyncio.Task[None]] = []
@@ -104,7 +102,8 @@ class EngineHost:
 
     def _start(self, claimed: Claimed) -> Starting | None:
         """Have the row moved at once, before the event loop turns. None where something stands before that."""
-        if self._around is None or claimed.is_parked or not self.room.is_open:
+        is_shut = not (self.room.is_open and self.room.holds(claimed.token))
+        if self._around is None or claimed.is_parked or is_shut:
             return None
         return self._around.commits.submit(start_of(claimed, worker=self._around.worker))
 
@@ -147,7 +146,6 @@ class EngineHost:
             engine=self._readiness.engine,
             readiness=self._readiness,
             room=self.room,
-            quarantine=self._quarantine,
             commits=GroupCommit(),
             settler=SETTLER,
             bridge=Bridge(),

@@ -17,6 +17,11 @@ def may_be_there(offer: Offer, claims: Claims) -> bool:
     return is_full or claims.again_ms is not None or claims.jobs[-1].is_parked
 
 
+def may_have_gathered(offer: Offer, in_flight: int) -> bool:
+    """Whether a gather window may have held work back that a worker with `in_flight` jobs would take now: none."""
+    return offer.load.in_flight > 0 and in_flight == 0 and any(t.gather_jobs for t in offer.tiers.values())
+
+
 def of(offer: Offer, jobs: Sequence[Claimed]) -> Offer:
     """Return what an offer is without the jobs that it brought: a claim of this much brings nothing."""
     held: dict[str, Room] = {}

@@ -6,6 +6,7 @@ from datetime import datetime
 from inference import lifecycle, retries
 from inference.broker.types import Token
 from inference.states import FailureReason, ReleaseReason
+from workers.engine import EngineDown, EngineGone
 from workers.meter import Meter
 
 
@@ -45,6 +46,11 @@ class Interrupted:
 
 
 Outcome = Completed | Failed | Cancelled | Interrupted
+
+
+def release_reason(error: EngineGone) -> ReleaseReason:
+    """Return why the job goes back; one that did not begin had no part in it, and is not counted as there."""
+    return ReleaseReason.ENGINE_UNREACHABLE if isinstance(error, EngineDown) else ReleaseReason.ENGINE_CRASH
 
 
 def backoff(outcome: Outcome | None) -> retries.Backoff | None:

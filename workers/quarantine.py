@@ -1,68 +1,26 @@
-"""Lets a job run alone: one that was in flight at two crashes of an engine may be what crashes it."""
+"""When a worker takes a job that must run alone: one that was in flight at two crashes of an engine. Pure."""
 
-import asyncio
-import contextlib
-from collections.abc import AsyncIterator
 from typing import Final
 
-CRASHES_UNTIL_ALONE: Final = 2
+OPEN_SHARE: Final = 2.0
+"""So many times as long as it was shut for one, a worker stays open before it shuts for the next."""
 
 
 class Quarantine:
-    """Any number of jobs together, or one alone; who waits to be alone goes before those who come later."""
+    """Spaces such jobs, so that they take a third of a busy worker's time at most."""
 
     def __init__(self) -> None:
-        self._together = 0
-        self._waiting_alone = 0
-        self._is_alone = False
-        self._changed = asyncio.Condition()
+        self._began = 0.0
+        self._due = float("-inf")
 
-    @property
-    def is_wanted(self) -> bool:
-        """Whether some job runs alone or waits to: a time to claim nothing."""
-        return self._is_alone or self._waiting_alone > 0
+    def due_ms(self, *, now: float) -> int:
+        """Return when the next may be taken whatever else waits; `now` in seconds of one steady clock."""
+        return max(0, round((self._due - now) * 1000)) if self._due > now else 0
 
-    @contextlib.asynccontextmanager
-    async def enter(self, *, alone: bool) -> AsyncIterator[None]:
-        """Run within; waits until the others allow it."""
-        if alone:
-            async with self._run_alone():
-                yield
-        else:
-            async with self._run_together():
-                yield
+    def begin(self, *, now: float) -> None:
+        """Note that one was taken: from here on the worker empties itself, then runs it."""
+        self._began = now
 
-    @contextlib.asynccontextmanager
-    async def _run_alone(self) -> AsyncIterator[None]:
-        self._waiting_alone += 1
-        try:
-            async with self._changed:
-                await self._changed.wait_for(lambda: not self._together and not self._is_alone)
-                self._is_alone = True
-        except asyncio.CancelledError:
-            self._waiting_alone -= 1
-            await self._tell()  # those that it kept out
-            raise
-        self._waiting_alone -= 1
-        try:
-            yield
-        finally:
-            self._is_alone = False
-            await self._tell()
-
-    @contextlib.asynccontextmanager
-    async def _run_together(self) -> AsyncIterator[None]:
-        if self.is_wanted:
-            async with self._changed:
-                await self._changed.wait_for(lambda: not self.is_wanted)
-        self._together += 1
-        try:
-            yield
-        finally:
-            self._together -= 1
-            if self._waiting_alone:
-                await self._tell()
-
-    async def _tell(self) -> None:
-        async with self._changed:
-            self._changed.notify_all()
+    def end(self, *, now: float) -> None:
+        """Note that it ended."""
+        self._due = now + OPEN_SHARE * (now - self._began)

@@ -11,7 +11,7 @@ from inference import guards, routing
 from inference.broker.types import Claimed, Token
 from inference.guards import NO_ROOM, Credit, Load, Room, TierTerms
 from inference.limits import Limits, TierLimits
-from workers import gate
+from workers import gate, leftovers
 from workers.bounds import Bounds
 from workers.config import WorkerConfig
 from workers.pressure import Pressure
@@ -25,14 +25,13 @@ _NO_LIMITS: Final = Limits()
 class EngineRoom:
     """Counts what is in flight, and says what may be claimed beside it. Thread-safe where nothing else is said."""
 
-    def __init__(
-        self, config: WorkerConfig, limits: Callable[[], Limits], readiness: Readiness, quarantine: Quarantine
-    ) -> None:
+    def __init__(self, config: WorkerConfig, limits: Callable[[], Limits], readiness: Readiness) -> None:
         """`limits` returns the same object while nothing changed."""
         self._config = config
         self._limits = limits
         self._readiness = readiness
-        self._quarantine = quarantine
+        self._quarantine = Quarantine()
+        self._alone: Token | None = None
         self._lock = threading.Lock()
         self._in_flight = gate.InFlight()
         self._pressure = Pressure()
@@ -91,17 +90,19 @@ class EngineRoom:
         )
 
     def is_hungry(self, offered: Offer) -> bool:
-        """Whether a claim that came back empty may have left work behind that only did not fit."""
+        """Whether a claim that came back empty may have left work behind that only did not fit, or gathered."""
         shares = [terms.share for terms in offered.tiers.values() if terms.share]
-        return bool(offered.caps) or gate.is_hungry(offered.credit, shares, self.capacity)
+        was_held = bool(offered.caps) or leftovers.may_have_gathered(offered, self.load.sequences)
+        return was_held or gate.is_hungry(offered.credit, shares, self.capacity)
 
     def _credit(self, capacity: gate.Capacity, load: gate.Load) -> Credit:
         return gate.credit(
             capacity,
             load,
-            is_open=self.is_open and not self._quarantine.is_wanted,
+            is_open=self.is_open,
             reserve=self._reserve(capacity),
             reserve_tiers=self.bounds.reserve_tiers,
+            alone_ms=self._quarantine.due_ms(now=time.monotonic()),
         )
 
     def _reserve(self, capacity: gate.Capacity) -> Room:
@@ -112,15 +113,28 @@ class EngineRoom:
     # What is in flight
 
     def add(self, claimed: Claimed) -> None:
-        """Count a claim from here on."""
+        """Count a claim from here on, unless it came while a job runs alone: `holds` says."""
         tier, tokens = routing.parse(claimed.queue).tier, claimed.kv_tokens + self.capacity.margin_tokens
         with self._lock:
-            self._in_flight.add(claimed.token, tier, tokens, is_parked=claimed.is_parked)
+            self._in_flight.add(
+                claimed.token, tier, tokens, is_parked=claimed.is_parked, is_alone=claimed.is_alone
+            )
+            if claimed.is_alone:
+                self._alone = claimed.token
+                self._quarantine.begin(now=time.monotonic())
+
+    def holds(self, token: Token) -> bool:
+        """Whether it is counted."""
+        with self._lock:
+            return token in self._in_flight
 
     def remove(self, token: Token) -> None:
         """Count it no more. On the event loop."""
         with self._lock:
             self._in_flight.remove(token)
+            if token == self._alone:
+                self._alone = None
+                self._quarantine.end(now=time.monotonic())
         self.look()
 
     def note_preemptions(self, count: int) -> None:

@@ -69,11 +69,15 @@ class Settler:
         """Forget a finished job. The answer is False if the claim was not ours any more. Thread-safe."""
         return self._put(_Asked(token, None, Answer(), status, used, tokens, cost_nano))
 
-    def release(self, token: Token, *, event: bool = True, backoff: Backoff | None = None) -> Answer[bool]:
+    def release(
+        self, token: Token, *, event: bool = True, backoff: Backoff | None = None, alone: bool = False
+    ) -> Answer[bool]:
         """Put a job back into its queue. The answer is False if the claim was not ours any more. Thread-safe."""
-        return self._put(
-            _Asked(token, lambda: self._connect().release(token, event=event, backoff=backoff), Answer())
-        )
+
+        def release() -> bool:
+            return self._connect().release(token, event=event, backoff=backoff, alone=alone)
+
+        return self._put(_Asked(token, release, Answer()))
 
     def abandon(self, token: Token) -> None:
         """Hold a claim no more that turned out to be another's."""

@@ -13,6 +13,9 @@ from inference.guards import ANY_SIZE, NO_LOAD, Cap, Credit, Load, TierTerms
 
 MAX_PULL: Final = 64
 """Most jobs in one claim: a long script holds every other client of Redis up."""
+IDLE_POLL_SECONDS: Final = 0.5
+"""Longest wait for the bell. A claim follows it, by which an idle worker is heard well before `levelling.HEARD_MS`
+are over, though a server ends a wait up to 0.1 s late."""
 UNBOUNDED: Final = 1 << 40
 """KV tokens of those who have no KV cache."""
 

@@ -8,7 +8,6 @@ Every Celery process loads this module, web and Flower too, to publish: it must 
 """
 
 import contextlib
-import enum
 import logging
 import time
 from collections.abc import Callable
@@ -25,10 +24,11 @@ from inference import broker, routing
 from inference.broker.types import Claimed, Claims
 from inference.guards import Credit
 from workers import envelope, leftovers
+from workers.asked import Asked
 from workers.deliveries import Message, QoS, settle
 from workers.held import HELD
 from workers.settlement import SETTLER, TASK_DONE
-from workers.terms import MAX_PULL, UNBOUNDED, Offer, PrefetchTerms, Terms
+from workers.terms import IDLE_POLL_SECONDS, MAX_PULL, UNBOUNDED, Offer, PrefetchTerms, Terms
 
 logger = logging.getLogger(__name__)
 
@@ -46,15 +46,6 @@ REPLY_MS: Final = 10_000
 """Whoever asked has its answers by then, or listens no more."""
 REPLY_EXCHANGE: Final = "reply."
 """Exchanges of remote control's replies start so; their queues are plain lists that expire."""
-
-
-class Asked(enum.Enum):
-    """What the consuming connection waits for."""
-
-    NOTHING = enum.auto()
-    CLAIM = enum.auto()
-    BELL = enum.auto()
-    """And behind it a claim, which the server takes as soon as the bell rings: no round trip lies between."""
 
 
 class Channel(stock.Channel):  # type: ignore[misc]
@@ -123,7 +114,7 @@ class Channel(stock.Channel):  # type: ignore[misc]
             return
         try:
             broker.get_broker().client.client_unblock(self._client_id[1])
-        except RedisError:  # the bell's own timeout comes within a second
+        except RedisError:  # the bell's own timeout comes soon
             logger.debug("the bell could not be left", exc_info=True)
 
     def _is_hungry(self) -> bool:
@@ -296,5 +287,6 @@ class Transport(stock.Transport):  # type: ignore[misc]
     """The transport behind `redis://` in this project."""
 
     Channel = Channel
+    brpop_timeout = IDLE_POLL_SECONDS
     supports_batch_publish = False
     implements = stock.Transport.implements.extend(batch_publish=False)

@@ -9,7 +9,7 @@ from django.http import HttpRequest, HttpResponse
 
 from inference.admin import confirming
 from inference.halts import Action
-from inference.models import Halted
+from inference.models import QueueLimit, WorkerLimit
 from inference.templatetags import shown
 
 SAID: Final = {Action.PAUSE: "Paused.", Action.DRAIN: "Drains.", Action.RESUME: "Resumed."}
@@ -35,8 +35,8 @@ class WithHalts:
         raise NotImplementedError
 
     @admin.display(description="halted or resumed")
-    def halted(self, row: Halted) -> str:
-        """Return who paused, drained or resumed it last, and how long ago."""
+    def halted(self, row: QueueLimit | WorkerLimit) -> str:
+        """Return how it stands since somebody paused, drained or resumed it last, who and when."""
         return shown.halted(row)
 
     def has_halt_permission(self, request: HttpRequest) -> bool:

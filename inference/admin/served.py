@@ -31,7 +31,7 @@ class ServedModelAdmin(WithBacklog, KeptName, LimitAdmin):
     bounds = frozenset({"enabled", "max_in_flight", "max_queued_bytes"})
     list_display = (
         *("name", "enabled", "is_default", "max_in_flight", "ready_workers"),
-        *(*backlog.COLUMNS, "measured_rates", "source"),
+        *(*backlog.COLUMNS, "measured_rates"),
     )
     list_editable = ("max_in_flight",)
     list_filter = ("enabled",)

@@ -6,6 +6,7 @@ SDKs choose their exception class by the status, so the status says whose proble
 import json
 import logging
 import math
+import traceback
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -30,6 +31,7 @@ NEVER_RETRY: Final = {"x-should-retry": "false"}
 def response(error: Exception) -> HttpResponse:
     """Return the answer to a request that ended with `error`; what is not expected is logged and answered 500."""
     known = translate(error)
+    _let_go(error)
     # In ASCII: a message may quote a lone surrogate, which UTF-8 cannot hold.
     said = json.dumps(envelope(known))
     return HttpResponse(said, status=known.status, content_type="application/json", headers=headers(known))
@@ -68,6 +70,13 @@ def translate(error: Exception) -> errors.SluiceError:
         logger.error("request failed", exc_info=error, extra={"action": "api_error"})
         known = errors.SluiceError("Internal error.", code="internal_error")
     return known
+
+
+def _let_go(error: BaseException | None) -> None:
+    """Empty the frames that the error keeps, of which some hold the body: the collector may come by much later."""
+    while error is not None:
+        traceback.clear_frames(error.__traceback__)
+        error = error.__context__
 
 
 def _of_caller(error: Exception) -> errors.SluiceError | None:

@@ -18,7 +18,7 @@ from django.core.handlers.asgi import ASGIHandler, ASGIRequest
 from django.http.response import HttpResponseBase
 
 from inference import errors
-from inference.api import authentication, bodies, queries
+from inference.api import authentication, bodies, intake, queries
 from inference.api.errors import response as error_response
 from inference.limits import MAX_BODY_BYTES
 
@@ -36,8 +36,10 @@ KEYLESS_BODY_BYTES: Final = 16 * 1024
 class ApiRequest(ASGIRequest):
     """A request that knows what must be done when it ends, however it ends."""
 
-    def __init__(self, scope: dict[str, Any], body_file: io.BytesIO) -> None:
+    def __init__(self, scope: dict[str, Any], body_file: io.BytesIO, room: intake.Held) -> None:
         super().__init__(scope, body_file)
+        self.room = room
+        """Held for the body. Given back at the end, or as soon as the body is on record."""
         self.body_bytes = body_file.seek(0, io.SEEK_END)
         body_file.seek(0)
         # DRF takes a request without a length, sent in chunks, for one without a body.
@@ -70,20 +72,25 @@ class ApiHandler(ASGIHandler):
 
     request_class = ApiRequest
 
+    def __init__(self) -> None:
+        super().__init__()
+        self._intake = intake.Intake()
+
     def load_middleware(self, is_async: bool = False) -> None:  # noqa: FBT001, FBT002 - Django's signature
         """Load none."""
 
     async def __call__(self, scope: dict[str, Any], receive: Any, send: Any) -> None:
         """Serve one request: nobody's body is read before it is known whose it is."""
-        try:
-            request = self.request_class(scope, io.BytesIO(await _body(scope, receive)))
-        except RequestAborted:
-            return
-        except Exception as error:  # as in `_response`
-            await self.send_response(_refusal(error), send)
-            return
-        async with request.closing:
-            await self._answer(request, receive, send)
+        with intake.held(self._intake) as room:
+            try:
+                request = self.request_class(scope, io.BytesIO(await _body(scope, receive, room)), room)
+            except RequestAborted:
+                return
+            except Exception as error:  # as in `_response`
+                await self.send_response(_refusal(error), send)
+                return
+            async with request.closing:
+                await self._answer(request, receive, send)
 
     async def _answer(self, request: ApiRequest, receive: Any, send: Any) -> None:
         """Answer, or stop as soon as the client leaves; the body is read, so `receive` ends only then."""
@@ -114,14 +121,19 @@ class ApiHandler(ASGIHandler):
         return response  # type: ignore[no-any-return]
 
 
-async def _body(scope: dict[str, Any], receive: Any) -> bytes:
-    """Read the body, if the sender has a key. Raises Unauthenticated, TooSlow, and what `_read` raises."""
+async def _body(scope: dict[str, Any], receive: Any, room: intake.Held) -> bytes:
+    """Read the body, if the sender has a key and there is room for it.
+
+    Raises Unauthenticated, Unavailable, TooSlow, and what `_read` raises.
+    """
     is_keyless = scope["path"].removeprefix(scope.get("root_path", "")).startswith(KEYLESS)
     if not is_keyless and _announces_body(scope):
         await authentication.caller_by_header(_values(scope, b"authorization").decode("latin-1"))
+    limit = KEYLESS_BODY_BYTES if is_keyless else MAX_BODY_BYTES
+    await room.take(_announced_bytes(scope, limit=limit))
     try:
         async with asyncio.timeout(BODY_SECONDS):
-            return await _read(scope, receive, limit=KEYLESS_BODY_BYTES if is_keyless else MAX_BODY_BYTES)
+            return await _read(receive, room, limit=limit)
     except TimeoutError:
         raise errors.TooSlow(f"body: not complete after {BODY_SECONDS:g} s", param="body") from None
 
@@ -135,11 +147,16 @@ def _values(scope: dict[str, Any], wanted: bytes) -> bytes:
     return b",".join(value for name, value in scope["headers"] if name == wanted)
 
 
-async def _read(scope: dict[str, Any], receive: Any, *, limit: int) -> bytes:
+def _announced_bytes(scope: dict[str, Any], *, limit: int) -> int:
+    """Return the body's length, 0 if it is not told. Raises TooLarge."""
+    size = max((int(value) for name, value in scope["headers"] if name == b"content-length"), default=0)
+    if size > limit:
+        raise bodies.too_large(size, limit=limit)
+    return size
+
+
+async def _read(receive: Any, room: intake.Held, *, limit: int) -> bytes:
     """Read the whole body. Raises TooLarge as early as it can be known, RequestAborted if the client leaves."""
-    for name, value in scope["headers"]:
-        if name == b"content-length" and int(value) > limit:
-            raise bodies.too_large(int(value), limit=limit)
     body = bytearray()
     while True:
         message = await receive()
@@ -148,6 +165,8 @@ async def _read(scope: dict[str, Any], receive: Any, *, limit: int) -> bytes:
         body += message.get("body", b"")
         if len(body) > limit:
             raise bodies.too_large(len(body), limit=limit)
+        if len(body) > intake.SMALL_BYTES:
+            await room.take(limit)  # of a length that was not told
         if not message.get("more_body", False):
             return bytes(body)
 
@@ -156,6 +175,6 @@ def _refusal(error: Exception) -> HttpResponseBase:
     if isinstance(error, UnicodeDecodeError):
         return error_response(errors.InvalidRequest("The address is not valid UTF-8.", code="bad_request"))
     response = error_response(error)
-    if isinstance(error, errors.TooSlow):  # what is still to come must not be waited for
+    if isinstance(error, errors.TooSlow | errors.Unavailable):  # what is still to come must not be waited for
         response.headers["Connection"] = "close"
     return response

@@ -15,7 +15,7 @@ from inference.broker.claims import Request as ClaimRequest
 from inference.broker.client import MAIL_PAGE, AsyncBroker, Broker
 from inference.broker.events import order
 from inference.broker.healing import may_heal
-from inference.broker.places import JobPlace, QueuePlace
+from inference.broker.places import JobPlace, Places, QueuePlace
 from inference.broker.rates import LengthOf, Lessons
 from inference.broker.spending import Standing, text_of
 from inference.broker.types import (
@@ -58,6 +58,7 @@ __all__ = [
     "LengthOf",
     "Lessons",
     "Load",
+    "Places",
     "QueuePlace",
     "QueueStats",
     "Renewal",

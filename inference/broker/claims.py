@@ -71,6 +71,7 @@ def arguments(request: Request) -> list[scripts.Argument]:
             *(credit.reserve.sequences, credit.reserve.kv_tokens, credit.may_park),
             *(max(1, round(request.lease_seconds * 1000)), load.in_flight, load.slots),
             *(len(served.tiers), len(request.caps), len(served.plain), request.whole_tokens),
+            -1 if credit.alone_ms is None else credit.alone_ms,
         ),
         request.worker,
         b"".join(uuid_utils.uuid7().bytes for _ in range(most)),
@@ -144,4 +145,5 @@ def _claimed(row: list[Any], now_ms: int) -> Claimed:
         mailbox=mailbox.decode(),
         watched=bool(flags[0]),
         is_parked=bool(flags[1]),
+        is_alone=flags[1] == 2,
     )

@@ -96,16 +96,18 @@ class LeaseVerbs(base.Verbs):
             )
         return [bool(was_ours) for was_ours in self._call("ack", *parts)] if parts else []
 
-    def release(self, token: Token, *, event: bool = True, backoff: Backoff | None = None) -> bool:
+    def release(
+        self, token: Token, *, event: bool = True, backoff: Backoff | None = None, alone: bool = False
+    ) -> bool:
         """Put a job back into its queue with its first arrival, and ring. False: not ours any more, nothing done.
 
         With `backoff` it waits as any other, but no claim takes it before its time; for how long goes by how often
         it came back so. It is `due` that lets it into the order. Of a task that is not a job it is only counted.
 
         If this claim had begun to send output and `event`, its watchers see `interrupted`. A cancelled job
-        is dropped. What the claim charged is given back.
+        is dropped. What the claim charged is given back. `alone`: from now on it must run alone.
         """
-        return bool(self._call("release", *_raw([token]), int(event), *_backoff_arguments(backoff)))
+        return bool(self._call("release", *_raw([token]), int(event), *_backoff_arguments(backoff), int(alone)))
 
     def missing(self, tokens: Sequence[Token], *, lease_seconds: float) -> set[Token]:
         """Those of `tokens`, all that have no lease, that had none at each look of any process for that long."""

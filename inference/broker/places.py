@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from inference.broker import base
@@ -22,14 +22,13 @@ class JobPlace:
     """Until it may be claimed; None if it may."""
     own_ahead: int
     """Jobs of its tenant, of its tier and of the lengths served with its own, that go first: exact."""
-    tenants_first: int
-    """Tenants whose next turn in the tier comes before its own's."""
-    tenants: int
-    """Tenants with work in the tier."""
-    weight: float
-    """Its tenant's."""
+    tenants_ahead: int
+    """Jobs of other tenants, of its tier, whose turn comes before its own: by passes, weights and what their next
+    jobs are estimated at."""
     own_jobs: int
     """Its tenant's jobs in the tier."""
+    alone: bool
+    """Must run alone: only such jobs of its queue, of any tenant, are ahead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,29 +41,39 @@ class QueuePlace:
     """The oldest that may be claimed; None if none waits."""
     came_seconds_ago: float | None
     """Since the last publish in its tier; None: there was none."""
+    leased_tokens: int
+    """Prompt and expected output of its jobs in flight: exact for a few, else by as many of them."""
+
+
+class Places(NamedTuple):
+    """All that was asked about, as of one moment."""
+
+    queues: dict[str, QueuePlace]
+    jobs: dict[UUID, JobPlace]
+    alone: frozenset[str]
+    """Workers that hold a job which must run alone: they claim little or nothing."""
 
 
 class PlaceVerbs(base.Verbs):
     """What pages ask about the order."""
 
-    def places(
-        self, queues: Sequence[str], job_ids: Sequence[UUID]
-    ) -> tuple[dict[str, QueuePlace], dict[UUID, JobPlace]]:
+    def places(self, queues: Sequence[str], job_ids: Sequence[UUID]) -> Places:
         """Return where the queues and the jobs stand; jobs that do not wait are left out."""
-        of_queues, of_jobs = self._call("explain", len(queues), *queues, *base.raw(job_ids))
+        of_queues, of_jobs, alone = self._call("explain", len(queues), *queues, *base.raw(job_ids))
         places = {queue: _queue_place(*row) for queue, row in zip(queues, of_queues, strict=True)}
         jobs = [place for row in of_jobs if (place := _place(row))]
-        return places, {place.job_id: place for place in jobs}
+        return Places(places, {place.job_id: place for place in jobs}, frozenset(name.decode() for name in alone))
 
 
-def _queue_place(backing_off: int, first: list[Any], came_ms_ago: bytes) -> QueuePlace:
-    return QueuePlace(backing_off, _place(first), int(came_ms_ago) / 1000 if came_ms_ago else None)
+def _queue_place(backing_off: int, first: list[Any], came_ms_ago: bytes, leased_tokens: bytes) -> QueuePlace:
+    came_seconds_ago = int(came_ms_ago) / 1000 if came_ms_ago else None
+    return QueuePlace(backing_off, _place(first), came_seconds_ago, int(leased_tokens))
 
 
 def _place(row: list[Any]) -> JobPlace | None:
     if not row:
         return None
-    job_id, queue, tokens, estimate, from_ms, own_ahead, tenants_first, tenants, weight, own_jobs = row
+    job_id, queue, tokens, estimate, from_ms, own_ahead, tenants_ahead, own_jobs, alone = row
     return JobPlace(
         job_id=UUID(bytes=job_id),
         queue=queue.decode(),
@@ -72,8 +81,7 @@ def _place(row: list[Any]) -> JobPlace | None:
         estimate=float(estimate),
         backing_off_seconds=int(from_ms) / 1000 if from_ms else None,
         own_ahead=own_ahead,
-        tenants_first=tenants_first,
-        tenants=tenants,
-        weight=float(weight),
+        tenants_ahead=int(tenants_ahead),
         own_jobs=int(own_jobs),
+        alone=bool(alone),
     )

@@ -132,4 +132,5 @@ def _entry_arguments(entry: Entry, queue: int) -> list[scripts.Argument]:
         int(entry.streamed),
         repr(float(entry.tenant_weight)),
         entry.request_bytes,
+        int(entry.alone),
     ]

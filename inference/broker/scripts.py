@@ -34,7 +34,7 @@ PARTS: Final = {
     "spending_now": (*_BASE, "payers", "spending"),
     "spending_sweep": (*_BASE, "payers"),
     **dict.fromkeys(("append", "notify"), (*_ENTRY, "audience")),
-    "explain": _ORDER,
+    "explain": (*_ORDER, "ahead"),
     "claim": (*_ORDER, "windows", "asked", "levelling", "guards"),
     "ack": (*_ORDER, "windows", "payers", "leases", "correcting", "audience"),
     **dict.fromkeys(("move", "publish_task", "restore", "set_weight"), _WAITING),

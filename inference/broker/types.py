@@ -45,6 +45,8 @@ class Entry:
     streamed: bool = False
     tenant_weight: float = 1.0
     request_bytes: int = 0
+    alone: bool = False
+    """Must run alone (`retries.runs_alone`): it is in no order, and waits for a worker that takes it so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +105,8 @@ class Claimed:
     """Somebody follows the job's states, so that its start is worth an event."""
     is_parked: bool = False
     """Does not fit yet: the worker drains until it does."""
+    is_alone: bool = False
+    """Fits beside nothing. Parked until nothing else runs."""
 
     @property
     def waited(self) -> timedelta:

@@ -19,6 +19,7 @@ urlpatterns = [
     path("dashboard/board/", views.board, name="board"),
     path("dashboard/jobs/", views.submit, name="submit"),
     path("dashboard/jobs/<uuid:job_id>/", views.job, name="job"),
+    path("dashboard/jobs/<uuid:job_id>/facts/", views.facts, name="facts"),
     path("dashboard/jobs/<uuid:job_id>/cancel/", views.cancel, name="cancel"),
     path("dashboard/jobs/<uuid:job_id>/retry/", views.retry, name="retry"),
     path("dashboard/usage/", usage.page, name="usage"),

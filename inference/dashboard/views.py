@@ -27,7 +27,7 @@ JOBS_SHOWN: Final = 14
 def home(request: HttpRequest, caller: Caller) -> HttpResponse:
     """Show the whole page; `?job=` opens a job on it."""
     wanted = request.GET.get("job")
-    opened = _shown(selectors.job_for(caller.tenant, _id(wanted))) if wanted else {}
+    opened = _shown(selectors.job_for(caller.tenant, _id(wanted)), caller) if wanted else {}
     form = PromptForm(limits=snapshot.limits())
     return render(request, "dashboard/home.html", {"form": form, "caller": caller, **opened, **_board(caller)})
 
@@ -64,8 +64,17 @@ def submit(request: HttpRequest, caller: Caller) -> HttpResponse:
 @access.member
 def job(request: HttpRequest, caller: Caller, job_id: uuid.UUID) -> HttpResponse:
     """Show one job: prompt, answer, facts."""
-    response = render(request, "dashboard/_job.html", _shown(selectors.job_for(caller.tenant, job_id)))
+    shown = _shown(selectors.job_for(caller.tenant, job_id), caller)
+    response = render(request, "dashboard/_job.html", shown)
     return access.with_headers(response, {"HX-Replace-Url": _address(job_id)})
+
+
+@require_GET
+@access.member
+def facts(request: HttpRequest, caller: Caller, job_id: uuid.UUID) -> HttpResponse:
+    """Show how a job stands, and why it waits if it does: asked for with the board, while the job lives."""
+    found = selectors.job_for(caller.tenant, job_id, with_texts=False)
+    return render(request, "dashboard/_facts.html", _standing(found, caller))
 
 
 @require_POST
@@ -80,7 +89,8 @@ def cancel(request: HttpRequest, caller: Caller, job_id: uuid.UUID) -> HttpRespo
 @access.member
 def retry(request: HttpRequest, caller: Caller, job_id: uuid.UUID) -> HttpResponse:
     """Queue a job that ended badly again, and show it as it then is."""
-    response = render(request, "dashboard/_job.html", _shown(submission.retry(caller=caller, job_id=job_id)))
+    shown = _shown(submission.retry(caller=caller, job_id=job_id), caller)
+    response = render(request, "dashboard/_job.html", shown)
     return access.with_headers(response, {"HX-Trigger": "board"})
 
 
@@ -107,8 +117,13 @@ def _newest(caller: Caller, outlook: Outlook | None) -> list[Job]:
     return jobs
 
 
-def _shown(found: Job) -> dict[str, Any]:
-    return {"job": found, "prompt": texts.prompt(found), "answer": texts.answer(found)}
+def _shown(found: Job, caller: Caller) -> dict[str, Any]:
+    return {"prompt": texts.prompt(found), "answer": texts.answer(found), **_standing(found, caller)}
+
+
+def _standing(found: Job, caller: Caller) -> dict[str, Any]:
+    waiting = selectors.waiting_of([found], names_operators=caller.is_operator)
+    return {"job": found, "waiting": waiting.get(found.pk)}
 
 
 def _accepted(request: HttpRequest, form: PromptForm, accepted: Job) -> HttpResponse:

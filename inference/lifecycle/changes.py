@@ -184,5 +184,7 @@ class Applied:
     """The claim that held the job before the change: whose engine request a cancel must abort."""
     cost_nano: int = 0
     """What the change added to the cost of the job, in billionths of the currency: the budgets' part of an ack."""
+    engine_crashes: int = 0
+    """After the change: the broker must know a job that has to run alone."""
     work: Work | None = field(default=None, repr=False)
     """Of a Start that moved."""

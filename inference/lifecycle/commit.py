@@ -124,6 +124,7 @@ def _apply_one(known: dict[uuid.UUID, Found], change: Change, at: _Now) -> tuple
         status=after.status,
         claim_id=before.claim_id,
         cost_nano=after.cost_nano - before.cost_nano,
+        engine_crashes=after.engine_crashes,
     )
     return answer, _event(change.job_id, before, step, at.now) if step else None
 

@@ -7,9 +7,10 @@ from decimal import Decimal
 from typing import Final
 
 from django import template
+from django.utils.timezone import localtime
 
 from inference import clock
-from inference.models import Edit, Halted
+from inference.models import Edit, QueueLimit, WorkerLimit
 
 register = template.Library()
 
@@ -57,9 +58,14 @@ def ahead(position: int | None) -> str:
 
 
 @register.filter
-def halted(row: Halted) -> str:
-    """Return who paused, drained or resumed it last, and how long ago; a dash if nobody did."""
-    return f"by {row.halted_by}, {age(row.halted_at)} ago" if row.halted_at else NONE
+def halted(row: QueueLimit | WorkerLimit) -> str:
+    """Return how it stands since somebody paused, drained or resumed it, who and when; a dash if nobody did."""
+    if not row.halted_at:
+        return NONE
+    state = " and ".join(["paused"] * row.is_paused + ["draining"] * row.is_draining) or "resumed"
+    return (
+        f"{state} by {row.halted_by}, {age(row.halted_at)} ago ({localtime(row.halted_at):%Y-%m-%d %H:%M:%S %Z})"
+    )
 
 
 @register.filter

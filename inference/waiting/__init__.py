@@ -5,8 +5,8 @@ next with a smaller pass goes first. Within a tenant the position is exact, acro
 """
 
 from inference.waiting.facts import CapUse, Engine, Place, Queue, Reason, Waiting
-from inference.waiting.order import ahead_of_other_tenants, ahead_of_other_tiers
-from inference.waiting.reasons import decide, wait_seconds
+from inference.waiting.order import ahead_of_other_tiers
+from inference.waiting.reasons import decide
 
 __all__ = [
     "CapUse",
@@ -15,8 +15,6 @@ __all__ = [
     "Queue",
     "Reason",
     "Waiting",
-    "ahead_of_other_tenants",
     "ahead_of_other_tiers",
     "decide",
-    "wait_seconds",
 ]

@@ -3,24 +3,28 @@
 from collections.abc import Callable
 from typing import Final
 
-from inference.waiting.facts import AT_REST, UNKNOWN_START, Place, Queue, Reason, Waiting
+from inference.guards import ANY_SIZE
+from inference.waiting import starts
+from inference.waiting.facts import AT_REST, Engine, Place, Queue, Reason, Waiting
+
+NOTABLE_RESERVE: Final = 0.1
+"""A reserve that keeps no more of the slots free is not told of: to make it smaller would win little, and more
+workers are what helps. Nor is one of a slot a worker, the least there is."""
+
+SHARED_TURNS: Final = frozenset(
+    {Reason.WORKER_RUNS_ALONE, Reason.NO_FREE_SLOT, Reason.RESERVED_SLOTS, Reason.MAX_SHARE, Reason.NO_FREE_KV},
+)
+"""What holds all alike: of a job behind others, it is told that it is their turn."""
 
 
 def decide(queue: Queue, place: Place) -> Waiting:
     """Return what holds the job now: the first of `Reason` that does."""
-    reason, detail = next(found for check in _CHECKS if (found := check(queue, place)))
-    return Waiting(reason, detail, place.position, _seconds(reason, queue, place))
-
-
-def wait_seconds(queue: Queue, position: int, reason: Reason, *, estimate_seconds: float | None) -> float | None:
-    """Return how long the job at `position` waits if `reason` holds the first; None where nobody can tell."""
-    if reason in UNKNOWN_START or any(cap.jobs < 1 for cap in queue.caps):
-        return None
-    slots_until = max(0, position - (queue.free_slots if reason is Reason.NEXT else 0))
-    each = estimate_seconds if queue.service_seconds is None else queue.service_seconds
-    if each is None:
-        return None if slots_until else 0.0
-    return slots_until * each / queue.slots
+    queue = queue.for_job(place.tokens)
+    held, detail = next(found for check in _CHECKS if (found := check(queue, place)))
+    seconds = starts.seconds(queue, place, held)
+    if held in SHARED_TURNS and place.others_ahead:
+        return Waiting(Reason.FAIR_SHARE, f"{_first(place)}; {detail}", place.position, seconds)
+    return Waiting(held, detail, place.position, seconds)
 
 
 _Found = tuple[Reason, str] | None
@@ -54,6 +58,13 @@ def _backing_off(_queue: Queue, place: Place) -> _Found:
     return Reason.BACKING_OFF, f"came back after a failure; tried again in {place.backing_off_seconds:.1f} s"
 
 
+def _must_run_alone(_queue: Queue, place: Place) -> _Found:
+    if not place.is_alone:
+        return None
+    before = f"; {_count(place.own_ahead, 'such job')} of its queue before it" if place.own_ahead else ""
+    return Reason.MUST_RUN_ALONE, f"was in flight at two crashes of an engine: it runs alone, in its turn{before}"
+
+
 def _cap(queue: Queue, _place: Place) -> _Found:
     for cap in queue.caps:
         if cap.leases >= cap.jobs:
@@ -61,39 +72,49 @@ def _cap(queue: Queue, _place: Place) -> _Found:
     return None
 
 
-def _no_slot(queue: Queue, place: Place) -> _Found:
-    if any(engine.free_slots(uses_reserve=True) for engine in queue.ready):
+def _worker_runs_alone(queue: Queue, _place: Place) -> _Found:
+    shut = [engine.name for engine in queue.ready if engine.holds_alone]
+    if not shut or any(engine.free_slots(uses_reserve=True) for engine in queue.ready):
         return None
+    return Reason.WORKER_RUNS_ALONE, f"{', '.join(shut)} takes nothing beside a job that must run alone"
+
+
+def _no_slot(queue: Queue, _place: Place) -> _Found:
+    if queue.with_slots:
+        return None
+    kept = sum(engine.free_slots(uses_reserve=True) for engine in queue.ready)
     slots = sum(engine.slots for engine in queue.ready)
-    return _behind(place, Reason.NO_FREE_SLOT, f"all {_count(slots, 'slot')} of {_workers(queue)} are taken")
-
-
-def _reserved(queue: Queue, place: Place) -> _Found:
-    if queue.free_slots:
-        return None
-    return _behind(place, Reason.RESERVED_SLOTS, "what is free is reserved for other tiers")
+    if kept > max(len(queue.ready), slots * NOTABLE_RESERVE):
+        return Reason.RESERVED_SLOTS, f"{kept} of {_count(slots, 'slot')} are free, and reserved for other tiers"
+    but = f" but {kept}, reserved for other tiers" if kept else ""
+    return Reason.NO_FREE_SLOT, f"all {_count(slots, 'slot')} of {_workers(queue)} are taken{but}"
 
 
 def _share(queue: Queue, place: Place) -> _Found:
-    if queue.max_share >= 1 or not queue.is_online_about:
+    shared = queue.shared
+    if any(engine not in shared for engine in queue.with_slots):
         return None
-    most = sum(max(1, int(engine.slots * queue.max_share)) for engine in queue.ready)
-    if queue.tier_leases < most:
+    most = sum(engine.share(queue.max_share).sequences for engine in shared)
+    if queue.held_in(shared).sequences >= most:
+        held = f"its share, {_count(most, 'slot')}"
+        return Reason.MAX_SHARE, f"its tier holds {held}, as long as online work comes"
+    free = max(_kv_of_share(queue, engine) for engine in queue.with_slots)
+    if free >= place.kv_tokens:
         return None
-    return _behind(
-        place, Reason.MAX_SHARE, f"its tier holds its share, {_count(most, 'slot')}, as long as online work comes"
-    )
+    needs = f"needs {place.kv_tokens} KV tokens; of its tier's share at most {free} are free"
+    return Reason.MAX_SHARE, f"{needs}, as long as online work comes"
+
+
+def _kv_of_share(queue: Queue, engine: Engine) -> int:
+    held = queue.held_in([engine])
+    return max(0, engine.share(queue.max_share).kv_tokens - held.kv_tokens) if held.sequences else ANY_SIZE
 
 
 def _no_kv(queue: Queue, place: Place) -> _Found:
-    free = [
-        engine.free_kv(uses_reserve=queue.uses_reserve)
-        for engine in queue.ready
-        if engine.free_slots(uses_reserve=queue.uses_reserve)
-    ]
-    if max(free) >= place.kv_tokens:
+    free = max(engine.free_kv(uses_reserve=queue.uses_reserve) for engine in queue.with_slots)
+    if free >= place.kv_tokens:
         return None
-    return _behind(place, Reason.NO_FREE_KV, f"needs {place.kv_tokens} KV tokens; at most {max(free)} are free")
+    return Reason.NO_FREE_KV, f"needs {place.kv_tokens} KV tokens; at most {free} are free"
 
 
 def _gather(queue: Queue, _place: Place) -> _Found:
@@ -118,8 +139,9 @@ _CHECKS: Final[tuple[Callable[[Queue, Place], _Found], ...]] = (
     _worker_loading,
     _backing_off,
     _cap,
+    _must_run_alone,
+    _worker_runs_alone,
     _no_slot,
-    _reserved,
     _share,
     _no_kv,
     _gather,
@@ -127,28 +149,15 @@ _CHECKS: Final[tuple[Callable[[Queue, Place], _Found], ...]] = (
 )
 
 
-def _behind(place: Place, reason: Reason, detail: str) -> tuple[Reason, str]:
-    """Return the reason for who is first; for one behind others, that it is their turn, and what all wait for."""
-    return (Reason.FAIR_SHARE, f"{_first(place)}; {detail}") if place.others_ahead else (reason, detail)
-
-
-def _seconds(reason: Reason, queue: Queue, place: Place) -> float | None:
-    waits = wait_seconds(queue, place.position, reason, estimate_seconds=place.estimate_seconds)
-    if waits is None:
-        return None
-    if reason is Reason.GATHER_WINDOW:
-        return queue.gather_seconds - queue.oldest_seconds
-    return max(waits, place.backing_off_seconds or 0.0)
-
-
 def _first(place: Place) -> str:
     return f"about {_count(place.position - 1, 'job')} before it"
 
 
 def _names(queue: Queue) -> str:
-    return ", ".join(f"{e.name} is {e.state}{f' ({e.detail})' if e.detail else ''}" for e in queue.engines[:3]) + (
-        f" and {len(queue.engines) - 3} more" if len(queue.engines) > 3 else ""
-    )
+    small = f"too large for {_count(queue.too_small, 'ready worker')}; " if queue.too_small else ""
+    names = ", ".join(f"{e.name} is {e.state}{f' ({e.detail})' if e.detail else ''}" for e in queue.engines[:3])
+    more = f" and {len(queue.engines) - 3} more" if len(queue.engines) > 3 else ""
+    return f"{small}{names}{more}"
 
 
 def _workers(queue: Queue) -> str:

@@ -5,9 +5,11 @@ const BOARD_EVERY_MS = 1500;
 const TERMINAL = ["succeeded", "failed", "cancelled", "expired"];
 
 const byId = (id) => document.getElementById(id);
-const board = () => byId("board");
 
-// --- the board -----------------------------------------------------------------------------------------------
+// --- the board, and how the opened job stands -----------------------------------------------------------------------------------------------
+
+// Both ask anew at the event "board".
+const live = () => [byId("board"), byId("job-facts")].filter(Boolean);
 
 function refresh() {
   if (!document.hidden && !isSelecting()) htmx.trigger(document.body, "board");
@@ -15,8 +17,13 @@ function refresh() {
 
 function isSelecting() {
   const selection = window.getSelection();
-  return !selection.isCollapsed && board().contains(selection.anchorNode);
+  return !selection.isCollapsed && live().some((part) => part.contains(selection.anchorNode));
 }
+
+// What is on its way was read before the change that is asked for now.
+document.addEventListener("htmx:beforeRequest", (event) => {
+  if (event.detail.requestConfig.verb === "post") live().forEach((part) => htmx.trigger(part, "htmx:abort"));
+});
 
 setInterval(refresh, BOARD_EVERY_MS);
 document.addEventListener("visibilitychange", refresh);
@@ -81,6 +88,7 @@ function follow(panel) {
     chip.textContent = state;
     chip.className = `chip ${state}`;
     if (TERMINAL.includes(state)) ended(panel, answer, state);
+    else refresh();
   });
   source.addEventListener("error", (event) => {
     if (event.target.readyState === EventSource.CLOSED) notice(OUT_OF_DATE);
@@ -98,6 +106,7 @@ function ended(panel, answer, state) {
   // The row has the last word. What was streamed of a job without an answer is nowhere else: it stays on the page.
   const part = answer.textContent && state !== "succeeded" ? "#job-facts" : "#job-panel";
   answer.removeAttribute("aria-busy");
+  byId("cancel-opened")?.remove();
   htmx.ajax("GET", panel.dataset.address, { target: part, select: part, swap: "outerHTML" });
   refresh();
 }

@@ -27,6 +27,8 @@ KEPT_KEYS: Final = (
     "floor:*",
     "marks:*",
     "came:*",
+    "gathered:*",
+    "runs_alone",
     "workers:*",
     "sets:*",
     "looks",

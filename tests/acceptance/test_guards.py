@@ -136,11 +136,11 @@ def test_a_long_prompt_starts_while_short_ones_fill_the_cache_all_the_time(group
     assert groups.waiting("bulk"), "no short one was left to keep it out"
 
 
-def two_held_back(groups: Groups) -> list[str]:
+def two_held_back(groups: Groups, tier: str = "standard") -> list[str]:
     """Submit two jobs that later ones of another tier overtake; empty if they start: then they are cancelled."""
-    early = groups.submit(2, "standard")
+    early = groups.submit(2, tier)
     fleet.wait_until_finished(groups.stack, groups.submit(1, "realtime", tokens=1))
-    if groups.waiting("standard") == len(early):
+    if groups.waiting(tier) == len(early):
         return early
     groups.cancel(early)
     return []
@@ -157,3 +157,15 @@ def test_a_busy_worker_gathers_jobs_of_a_tier_and_takes_them_together(groups: Gr
 
     until(lambda: groups.have_started([*early, *last]), what="all three run")
     groups.edit("Tier.objects.filter(name='standard').update(gather_jobs=0)")
+
+
+def test_jobs_that_fill_a_gather_window_start_at_all_busy_workers(groups: Groups) -> None:
+    groups.submit(2, "bulk")
+    until(lambda: groups.busy() == {"urgent": 0, "night": 1, "shared": 1}, what="both workers have other work")
+    groups.edit("Tier.objects.filter(name='bulk').update(gather_jobs=10, gather_seconds=600)")
+    early = until(lambda: two_held_back(groups, "bulk"), seconds=30, what="both workers gather")
+
+    last = groups.submit(8, "bulk")  # more than either has room for
+
+    until(lambda: groups.have_started([*early, *last]), seconds=30, what="all ten run")
+    groups.edit("Tier.objects.filter(name='bulk').update(gather_jobs=0)")

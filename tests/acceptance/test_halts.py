@@ -179,7 +179,7 @@ def test_each_reason_to_wait_is_the_true_one(restartable: Restartable) -> None:
     standard = endless(stack, 35, "standard")
     until(lambda: leases(stack, "standard") == 31, what="the engine is full but for its reserve")
     waits = queued(stack, standard)
-    waits_for(stack, waits[0], "reserved_slots")
+    waits_for(stack, waits[0], "no_free_slot")
     told = [fleet.job(stack, job_id)["waiting"] for job_id in waits]
     assert sorted(waiting["position"] for waiting in told) == list(range(1, len(waits) + 1))
     assert all(waiting["expected_start"] for waiting in told)

@@ -20,6 +20,9 @@ SIZES: Final = {"desktop": (1280, 900), "phone": (390, 844)}
 SCREENSHOTS: Final = settings.BASE_DIR / "artifacts" / "screenshots"
 PATIENCE_MS: Final = 20_000
 
+LEFT: Final = ("htmx:sendAbort", "htmx:afterRequest")
+"""What htmx writes as errors when a page is left while it asks; what truly fails adds a third name."""
+
 Size = Literal["desktop", "phone"]
 Scheme = Literal["light", "dark"]
 
@@ -92,7 +95,7 @@ def visitor(browser: Browser, base_url: str, size: Size, scheme: Scheme) -> Iter
     complaints: list[str] = []
 
     def note(message: ConsoleMessage) -> None:
-        if message.type == "error" and "favicon" not in message.text:
+        if message.type == "error" and "favicon" not in message.text and not message.text.startswith(LEFT):
             complaints.append(message.text)
 
     def note_exception(error: Any) -> None:

@@ -54,6 +54,14 @@ def test_a_tiers_weight_is_edited(admin: Admin) -> None:
     expect(told(person)).to_contain_text("1 tier was changed successfully")
 
 
+def test_the_list_of_models_fits_the_page(admin: Admin) -> None:
+    person = admin("/admin/")
+    person.open("/admin/inference/servedmodel/")
+    expect(person.page.locator(".column-running")).to_be_in_viewport(ratio=1)
+    assert person.page.locator(".results").evaluate("list => list.scrollWidth <= list.clientWidth")
+    person.photograph("admin-models")
+
+
 def test_a_key_is_shown_once_works_and_is_revoked(admin: Admin, stack: Stack) -> None:
     person = admin("/admin/")
     person.open("/admin/inference/apikey/add/")

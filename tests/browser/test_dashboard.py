@@ -150,6 +150,22 @@ def test_queues_and_workers_are_live(admin: Admin, stack: Stack) -> None:
     person.photograph("dashboard-busy")
 
 
+def test_a_workers_name_stays_in_one_piece_beside_a_long_detail(admin: Admin) -> None:
+    page = admin().page
+    expect(page.locator(".workers .name").first).to_be_visible()
+    lines = page.evaluate(
+        """() => {
+          const [head, row] = document.querySelectorAll(".workers tr");
+          row.cells[1].append(" " + "the engine did not become ready: not enough memory ".repeat(4));
+          const lines = (node) => { const all = document.createRange(); all.selectNodeContents(node);
+            return new Set([...all.getClientRects()].map((box) => box.top)).size; };
+          return [lines(row.querySelector(".name")), ...[...head.cells].map(lines)];
+        }"""
+    )
+    assert lines[:2] == [1, 1]
+    assert page.locator(".workers").evaluate("table => table.scrollWidth <= table.parentElement.clientWidth")
+
+
 @pytest.fixture
 def paused(stack: Stack) -> Iterator[None]:
     """A stack whose short bulk jobs are paused."""
@@ -169,10 +185,15 @@ def test_what_waits_says_why(admin: Admin, stack: Stack, paused: None, size: str
     expect(queue.locator(".chip.paused")).to_be_visible()
     expect(queue.locator("[data-label=Waiting]")).to_have_text("1")
     assert page.locator(".queues").evaluate("table => table.scrollWidth <= table.parentElement.clientWidth")
+    row.get_by_role("button", name="Open job").click()
+    expect(page.locator("#job-facts .waiting")).to_contain_text("paused queue")
     person.photograph("dashboard-paused")
 
     stack.manage("queues", "resume", "*.bulk.short")
     expect(row.locator(".chip")).to_have_text("succeeded")
+    expect(page.locator("#job-status")).to_have_text("succeeded")
+    expect(page.locator("#job-facts").get_by_role("button", name="Cancel")).to_have_count(0)
+    expect(page.locator("#job-facts .waiting")).to_have_count(0)
     expect(queue.locator(".chip")).to_have_count(0)
     assert person.overflow() <= 0
 

@@ -24,6 +24,7 @@ class Publish:
     age_ms: int
     estimate: float
     tokens: int
+    alone: bool = False
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,7 @@ class Touch:
     verb: str
     number: int
     used: float | None
+    alone: bool = False
 
 
 @dataclass(frozen=True)
@@ -71,6 +73,29 @@ TERMS: Final = st.builds(
 )
 
 
+def _claims(queues: Any, fleet: Any, terms: Any, weights: Any, *, guarded: bool) -> st.SearchStrategy[Claim]:
+    """Claims of workers; unguarded ones go by order and credit alone."""
+    tokens = st.sampled_from((50, 3500, 10**6, 10**6))
+    if not guarded:
+        return st.builds(
+            Claim, st.sampled_from(WORKERS), fleet, st.builds(Credit, st.integers(0, 4), tokens), weights
+        )
+    credit = st.builds(
+        Credit,
+        *(st.integers(0, 8), tokens, st.sampled_from((0, 0, 10)), st.just(NO_ROOM) | ROOMS, st.booleans()),
+        st.sampled_from((None, 0, 400)),
+    )
+    caps = st.tuples(st.frozensets(queues, min_size=1), st.integers(0, 3))
+    return st.builds(
+        Claim,
+        *(st.sampled_from(WORKERS), fleet, credit, terms),
+        *(st.just(frozenset()) | st.frozensets(queues, max_size=2) for _ in range(2)),
+        st.sampled_from((10**6, 2999)),
+        st.lists(caps, max_size=2).map(tuple),
+        st.builds(Load, st.integers(0, 5), st.sampled_from((0, 4, 8))),
+    )
+
+
 @st.composite
 def histories(draw: st.DrawFn, *, guarded: bool) -> list[Step]:
     """Few tiers, tenants and kinds of worker at a time, so that queues run empty and fill again."""
@@ -93,31 +118,15 @@ def histories(draw: st.DrawFn, *, guarded: bool) -> list[Step]:
         Publish,
         *(numbers, st.sampled_from(tiers), st.sampled_from(tenants), st.sampled_from(lengths)),
         *(st.sampled_from((0, 0, 500, 100_000)), ESTIMATES, st.sampled_from((1, 100, 3000))),
+        st.sampled_from((False, False, False, guarded)),
     )
-    tokens = st.sampled_from((50, 3500, 10**6, 10**6))
-    plain_claim = st.builds(
-        Claim, st.sampled_from(WORKERS), fleet, st.builds(Credit, st.integers(0, 4), tokens), weights
-    )
-    credit = st.builds(
-        Credit,
-        *(st.integers(0, 8), tokens, st.sampled_from((0, 0, 10)), st.just(NO_ROOM) | ROOMS, st.booleans()),
-    )
-    caps = st.tuples(st.frozensets(queues, min_size=1), st.integers(0, 3))
-    claim = st.builds(
-        Claim,
-        *(st.sampled_from(WORKERS), fleet, credit, terms),
-        *(st.just(frozenset()) | st.frozensets(queues, max_size=2) for _ in range(2)),
-        st.sampled_from((10**6, 2999)),
-        st.lists(caps, max_size=2).map(tuple),
-        st.builds(Load, st.integers(0, 5), st.sampled_from((0, 4, 8))),
-    )
-    if not guarded:
-        claim = plain_claim
+    claim = _claims(queues, fleet, terms, weights, guarded=guarded)
     touch = st.builds(
         Touch,
         st.sampled_from(("ack", "ack", "release", "cancel")),
         numbers,
         st.none() | st.sampled_from((0.0, 700.0)),
+        st.sampled_from((False, guarded)),
     )
     weigh = st.builds(Weigh, st.sampled_from(tenants), st.sampled_from((1.0, 0.3, 7.0)))
     passes = st.builds(Pass, st.sampled_from((1, 20, 30, 999, 1_200, 2_100, 11_000, 700_000)))
@@ -189,6 +198,18 @@ EMPTYING: Final = [
         for step in (Pass(ms), Claim("w1", ALL, Credit(2, 10**5, may_park=True), _BOUND))
     ],
     Claim("w1", ALL, Credit(2, 10**5, may_park=True), _BOUND | {"bulk": TierTerms(1.0, share=Room(4, 10**6))}),
+]
+_GATHERING: Final = {"standard": TierTerms(100.0, gather_jobs=4, gather_seconds=5.0)}
+GATHERED: Final = [
+    *[Claim(worker, ALL, Credit(7, 10**6), _GATHERING, load=Load(1, 8)) for worker in ("w1", "w2")],
+    *[step for n in range(4) for step in (Pass(1), *jobs(n, 1))],
+    Claim("w1", ALL, Credit(7, 10**6), _GATHERING, load=Load(1, 8)),
+    *jobs(4, 1, length="long"),
+    Pass(30),
+    *jobs(5, 1),
+    *[Claim("w2", ALL, Credit(1, 10**6), _GATHERING, load=Load(7, 8)) for _ in range(4)],
+    Pass(5_000),
+    *[Claim("w2", ALL, Credit(1, 10**6), _GATHERING, load=Load(7, 8)) for _ in range(2)],
 ]
 BURST: Final = [
     takes(8, worker="w1", load=Load(0, 8)),

@@ -1,5 +1,6 @@
 """Pause, drain and resume from the admin's lists."""
 
+import re
 from html.parser import HTMLParser
 from typing import Any
 
@@ -26,6 +27,19 @@ def test_every_queue_is_in_the_list_and_can_be_paused_there(page: Client) -> Non
     row = QueueLimit.objects.get(queue=QUEUE)
     assert (row.is_paused, row.halted_by) == (True, "user root")
     assert LogEntry.objects.get(object_id=QUEUE).change_message == "Paused."
+
+
+def test_the_list_says_whether_who_acted_last_halted_or_resumed_and_when(page: Client) -> None:
+    address = url(QueueLimit, "changelist")
+    halts.halt_queues(halts.Action.PAUSE, [QUEUE], by="key ops of acme")
+    told = page.get(address).content.decode()
+    at = QueueLimit.objects.get(queue=QUEUE).halted_at
+    assert re.search(rf"paused by key ops of acme, \d+ s ago \({at:%Y-%m-%d %H:%M:%S} UTC\)", told)
+
+    halts.halt_queues(halts.Action.DRAIN, [QUEUE], by="user ann")
+    assert "paused and draining by user ann" in page.get(address).content.decode()
+    halts.halt_queues(halts.Action.RESUME, [QUEUE], by="user bob")
+    assert "resumed by user bob" in page.get(address).content.decode()
 
 
 def test_a_resume_ends_a_pause(page: Client) -> None:

@@ -16,14 +16,7 @@ from inference.broker import Broker, Claimed
 from inference.models import Job
 from inference.states import FailureReason, JobStatus
 from tests import factories, waiting
-from tests.integration.api_server import (
-    Api,
-    Hand,
-    forget_everything,
-    in_background,
-    read_until,
-    without_mailbox,
-)
+from tests.integration.api_server import Api, Hand, forget_everything, in_background, read_until, without_mailbox
 
 pytest_plugins = ["tests.integration.api_fixtures"]
 

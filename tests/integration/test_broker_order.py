@@ -17,6 +17,7 @@ from tests.integration.order_histories import (
     AWAY,
     BURST,
     EMPTYING,
+    GATHERED,
     LENGTHS,
     OPENED,
     PAUSED,
@@ -97,9 +98,11 @@ class Both:
             estimate=step.estimate,
             arrival_ms=arrival_ms,
             tenant_weight=self.policy.weights.get(step.tenant, 1.0),
+            alone=step.alone,
         )
         waiting = scheduling.Waiting(
-            job_id.bytes, step.tier, step.tenant, step.length, arrival_ms, step.estimate, step.tokens
+            *(job_id.bytes, step.tier, step.tenant, step.length, arrival_ms),
+            *(step.estimate, step.tokens, step.alone),
         )
         assert self.broker.publish([entry]) == [self.policy.publish(waiting, self.now_ms)]
 
@@ -134,6 +137,7 @@ class Both:
         assert [c.token.job_id.bytes for c in claims.jobs] == expected.jobs
         assert [c.token.job_id.bytes for c in claims.jobs if c.is_parked] == [j for j in [expected.parked] if j]
         assert claims.again_ms == expected.again_ms
+        assert any(c.is_alone for c in claims.jobs) == expected.is_alone
         self.held |= {c.token.job_id: c for c in claims.jobs}
         return [c.token.job_id for c in claims.jobs]
 
@@ -147,7 +151,8 @@ class Both:
             assert was_ours == self.policy.ack(job_id.bytes, step.used)
             del self.held[job_id]
         elif held and step.verb == "release":
-            assert self.broker.release(held.token) == self.policy.release(job_id.bytes, self.now_ms)
+            was_ours = self.broker.release(held.token, alone=step.alone)
+            assert was_ours == self.policy.release(job_id.bytes, self.now_ms, alone=step.alone)
             del self.held[job_id]
 
     def drain(self) -> None:
@@ -155,6 +160,10 @@ class Both:
         everything = frozenset((t, n) for t in TIERS for n in LENGTHS)
         while self.claim(Claim("w1", everything, Credit(1, 10**6), {"realtime": TierTerms(3.0)})):
             self.compare_passes()
+        for held in list(self.held.values()):
+            self.apply(Touch("ack", held.token.job_id.int, None))
+        while taken := self.claim(Claim("w1", everything, Credit(1, 10**6, alone_ms=0), {})):
+            self.apply(Touch("ack", taken[0].int, None))
 
 
 def queue_name(queue: Queue) -> str:
@@ -177,7 +186,7 @@ def test_lua_and_python_claim_the_same_jobs_on_any_history(valkey: str, history:
     compare(valkey, history)
 
 
-@pytest.mark.parametrize("history", [AWAY, STALE_SET, PAUSED, OPENED, EMPTYING, BURST])
+@pytest.mark.parametrize("history", [AWAY, STALE_SET, PAUSED, OPENED, EMPTYING, GATHERED, BURST])
 def test_they_do_so_where_random_histories_seldom_lead(valkey: str, history: list[Step]) -> None:
     compare(valkey, history)
 

@@ -85,7 +85,8 @@ def test_a_user_sees_only_the_jobs_of_their_tenant(member: Client) -> None:
 
     assert str(ours.id) in shown
     assert str(theirs.id) not in shown
-    for path in (f"/dashboard/jobs/{theirs.id}/", f"{HOME}?job={theirs.id}", f"{HOME}?job=none"):
+    part = f"/dashboard/jobs/{theirs.id}/"
+    for path in (part, f"{part}facts/", f"{HOME}?job={theirs.id}", f"{HOME}?job=none"):
         assert member.get(path).status_code == 404, path
 
 

@@ -9,9 +9,10 @@ from django.test import Client
 
 from inference import halts
 from inference.broker import Broker
+from inference.models import Job
 from tests import factories
 from tests.integration import dashboard_pages
-from tests.integration.dashboard_pages import BOARD, HOME, QUEUE, SUBMIT, browser_of, form, make_user
+from tests.integration.dashboard_pages import BOARD, HOME, HTMX, QUEUE, SUBMIT, browser_of, form, make_user
 
 pytest_plugins = ["tests.integration.api_fixtures"]
 
@@ -37,6 +38,35 @@ def test_the_board_says_why_jobs_and_queues_wait(member: Client) -> None:
     assert f'title="queue {QUEUE} is paused"' in board
     assert '<span class="why"><span class="chip paused">paused</span>' in board
     assert "ann" not in board
+
+
+def test_an_opened_job_says_why_it_waits_and_asks_on_until_it_is_over(member: Client) -> None:
+    member.post(SUBMIT, form())
+    job = Job.objects.get()
+    part = f"/dashboard/jobs/{job.id}/"
+    for path in (part, f"{part}facts/", f"{HOME}?job={job.id}"):
+        shown = member.get(path, headers=HTMX).content.decode()
+        assert "<b>no worker</b>" in shown, path
+        assert "· starts" not in shown, "nobody can tell when"
+        assert f"no worker serves queue {QUEUE}" in shown, path
+        assert f'hx-get="{part}facts/" hx-trigger="board from:body"' in shown, path
+
+    member.post(f"{part}cancel/", headers=HTMX)
+    over = member.get(f"{part}facts/", headers=HTMX).content.decode()
+    assert "cancelled" in over
+    for word in ("facts/", "no worker", "Cancel"):
+        assert word not in over
+
+
+def test_how_a_job_stands_is_told_without_its_long_texts(
+    member: Client, django_assert_max_num_queries: Any
+) -> None:
+    job = factories.make_job(tenant="acme")
+    with django_assert_max_num_queries(14) as asked:
+        member.get(f"/dashboard/jobs/{job.id}/facts/", headers=HTMX)
+    of_jobs = [query["sql"] for query in asked.captured_queries if '"inference_job"."status"' in query["sql"]]
+    assert of_jobs
+    assert not any('"inference_job"."request"' in sql for sql in of_jobs)
 
 
 def test_the_board_tells_who_paused_to_those_who_may(sluice: Broker, tokenizer: Path) -> None:

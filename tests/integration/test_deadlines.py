@@ -84,7 +84,7 @@ def test_a_job_larger_than_the_engines_whole_cache_fails_without_a_call(hosted: 
     assert f"{KV_TOKENS + 1} tokens of KV cache; the engine has {KV_TOKENS}." in row(claimed).error_message
 
 
-def test_who_waited_beside_a_job_that_fells_the_engine_is_not_counted_as_there(hosted: Hosted) -> None:
+def test_one_that_was_to_run_alone_is_not_counted_as_there_when_another_fells_the_engine(hosted: Hosted) -> None:
     felled = asyncio.Event()
 
     async def crash(_call: object) -> bytes:
@@ -92,15 +92,14 @@ def test_who_waited_beside_a_job_that_fells_the_engine_is_not_counted_as_there(h
         raise EngineGone("lost")
 
     hosted.engine.reply = crash
-    suspects = []
-    for _ in range(2):
-        job = hosted.publish()
-        Job.objects.filter(id=job.id).update(engine_crashes=2)
-        suspects.append(hosted.run(hosted.claim()))
-    until(lambda: len(hosted.engine.calls) == 1 and Job.objects.filter(status=JobStatus.RUNNING).count() == 2)
+    crashing = hosted.submit()
+    until(lambda: hosted.engine.running)
+    factories.publish(*factories.make_suspects(factories.make_job()))
+    suspect = hosted.run(hosted.claim())
+    assert suspect.is_alone
+    hosted.engine.reply = hosted.engine.forever
     hosted.host._loop.call_soon_threadsafe(felled.set)
-    hosted.end(2)
+    hosted.end()
 
-    ended = sorted((job.status, job.error_code, job.engine_crashes) for job in map(row, suspects))
-    assert ended == [(JobStatus.FAILED, "engine_crash", 3), (JobStatus.QUEUED, "", 2)]
-    assert len(hosted.engine.calls) == 1
+    assert (row(crashing).status, row(crashing).engine_crashes) == (JobStatus.QUEUED, 1)
+    assert row(suspect).engine_crashes == 2

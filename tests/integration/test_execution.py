@@ -5,7 +5,7 @@ import json
 import pytest
 
 from inference.broker import Claimed
-from inference.models import Job, Tier
+from inference.models import Tier
 from inference.states import FailureReason, JobStatus, ReleaseReason
 from tests import factories
 from tests.integration import hosts
@@ -95,8 +95,7 @@ def test_a_job_that_an_engine_elsewhere_never_saw_is_not_counted_as_there_when_i
 
 
 def suspect_of_two_crashes(hosted: Hosted) -> Claimed:
-    job = hosted.publish()
-    Job.objects.filter(id=job.id).update(engine_crashes=2)
+    factories.publish(*factories.make_suspects(factories.make_job()))
     return hosted.claim()
 
 
@@ -108,15 +107,34 @@ def test_the_third_crash_under_a_job_fails_it(hosted: Hosted) -> None:
     assert (hosted.leases, hosted.waiting) == (0, 0)
 
 
-def test_a_job_that_saw_two_crashes_runs_alone_and_nothing_is_claimed_meanwhile(hosted: Hosted) -> None:
+def test_a_job_that_saw_two_crashes_starts_when_nothing_else_runs_and_nothing_is_claimed_meanwhile(
+    hosted: Hosted,
+) -> None:
     hosted.engine.reply = hosted.engine.forever
     ordinary = hosted.submit()
     until(lambda: hosted.engine.running)
     suspect = hosted.run(suspect_of_two_crashes(hosted))
-    until(lambda: hosted.host.room.credit().sequences == 0)
-    assert len(hosted.engine.calls) == 1
+    emptying = hosted.host.room.credit()
+    assert emptying.sequences == emptying.reserve.sequences > 0, "urgent jobs may still come"
+    assert (row(suspect).status, row(suspect).started_at) == (JobStatus.QUEUED, None)
     hosted.host.abort(ordinary.token, Abort.DRAIN)
     until(lambda: len(hosted.engine.calls) == 2)
+    assert row(suspect).status == JobStatus.RUNNING
     assert hosted.host.room.credit().sequences == 0
+    late = hosted.submit()
+    assert hosted.end(2) == Interrupted(ReleaseReason.DRAIN)
+    assert (row(late).status, row(late).attempts, len(hosted.engine.calls)) == (JobStatus.QUEUED, 0, 2)
     hosted.host.abort(suspect.token, Abort.DRAIN)
     until(lambda: hosted.host.room.credit().sequences)
+    assert (hosted.host.room.credit().alone_ms or 0) > 0, "others have their turn first"
+
+
+def test_a_job_that_its_row_alone_knows_to_have_seen_two_crashes_goes_back_to_be_run_alone(hosted: Hosted) -> None:
+    job = hosted.publish()
+    factories.make_suspects(job)
+    hosted.run(hosted.claim())
+    assert hosted.end() == Interrupted(ReleaseReason.RUNS_ALONE)
+    again = hosted.claim()
+    assert (hosted.engine.calls, row(again).attempts, again.is_alone) == ([], 0, True)
+    hosted.run(again)
+    assert isinstance(hosted.end(2), Completed)

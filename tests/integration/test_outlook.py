@@ -1,54 +1,19 @@
 """Why jobs wait, told from rows and a real broker: each reason is brought about, and must be the one told."""
 
 from datetime import timedelta
-from typing import Any
 from uuid import UUID
 
 import pytest
 from django.utils import timezone
 
-from inference import broker as broker_module
-from inference import fleet, halts, lifecycle, outlook, selectors
-from inference.broker import Broker, ClaimRequest, Credit, TierTerms
+from inference import fleet, halts, lifecycle, selectors
+from inference.broker import Broker
 from inference.models import Job, LengthClass, QueueLimit, ServedModel, Tier
 from inference.retries import Backoff
-from inference.rows import JobWaiting
 from inference.states import WorkerState
 from inference.waiting import Reason
 from tests import factories
-
-QUEUES = tuple(
-    f"{factories.MODEL}.{tier}.{length}"
-    for tier in ("realtime", "standard", "bulk")
-    for length in ("short", "long")
-)
-QUEUE = f"{factories.MODEL}.standard.short"
-
-
-def publish(count: int = 1, **fields: Any) -> list[Job]:
-    jobs = [factories.make_job(**fields) for _ in range(count)]
-    factories.publish(*jobs)
-    return jobs
-
-
-def claim(broker: Broker, count: int) -> list[broker_module.Claimed]:
-    tiers = {"realtime": TierTerms(400.0), "standard": TierTerms(100.0), "bulk": TierTerms(1.0)}
-    request = ClaimRequest(QUEUES, Credit(count, 10**6), limit=count, worker="w", lease_seconds=60, tiers=tiers)
-    return broker.claim(request).jobs
-
-
-def run(broker: Broker, count: int, **fields: Any) -> None:
-    """Have jobs in flight."""
-    publish(count, created_at=timezone.now() - timedelta(seconds=60), **fields)
-    assert len(claim(broker, count)) == count
-
-
-def why(job: Job) -> JobWaiting:
-    return selectors.waiting_of([job])[job.pk]
-
-
-def report(**overrides: Any) -> None:
-    fleet.report(factories.make_report(**{"slots": 8, "kv_capacity_tokens": 1000} | overrides))
+from tests.integration.outlooks import QUEUE, QUEUES, claim, publish, report, run, why
 
 
 def test_of_a_paused_queue(sluice: Broker) -> None:
@@ -104,9 +69,20 @@ def test_without_a_free_slot(sluice: Broker) -> None:
     assert (why(first).position, why(second).position) == (1, 2)
 
 
-def test_when_what_is_free_is_reserved(sluice: Broker) -> None:
+def test_without_a_slot_but_the_reserve(sluice: Broker) -> None:
     report()
     run(sluice, 7)
+    [job] = publish()
+    assert (why(job).reason, why(job).detail) == (
+        Reason.NO_FREE_SLOT,
+        "all 8 slots of 1 worker are taken but 1, reserved for other tiers",
+    )
+
+
+def test_when_what_is_free_is_reserved(sluice: Broker) -> None:
+    ServedModel.objects.update(reserve_share=0.25)
+    report()
+    run(sluice, 6)
     [job], [urgent] = publish(), publish(tier="realtime")
     assert (why(job).reason, why(urgent).reason) == (Reason.FAIR_SHARE, Reason.NEXT)
     lifecycle.apply([lifecycle.Cancel(urgent.pk)])
@@ -156,6 +132,17 @@ def test_when_its_tier_holds_its_share_and_online_work_came_lately(sluice: Broke
     assert why(job).reason is Reason.MAX_SHARE
 
 
+def test_when_its_tier_holds_its_share_of_the_cache(sluice: Broker) -> None:
+    Tier.objects.filter(name="bulk").update(max_share=0.5)
+    report(kv_capacity_tokens=1000, kv_used_tokens=400)
+    publish(expected_tokens=1)
+    assert len(claim(sluice, 1)) == 1
+    run(sluice, 1, tier="bulk", prompt_tokens=300, expected_tokens=10)
+    [job] = publish(tier="bulk", prompt_tokens=300, expected_tokens=10)
+    found = why(job)
+    assert (found.reason, "tier's share" in found.detail) == (Reason.MAX_SHARE, True)
+
+
 def test_in_a_gather_window(sluice: Broker) -> None:
     Tier.objects.filter(name="standard").update(gather_jobs=5, gather_seconds=60)
     report()
@@ -174,6 +161,19 @@ def test_behind_other_tenants(sluice: Broker) -> None:
     found = why(late)
     assert found.reason in {Reason.FAIR_SHARE, Reason.NO_FREE_SLOT}
     assert found.position in {1, 2}
+
+
+def test_behind_a_tenant_of_another_weight(sluice: Broker) -> None:
+    factories.make_tenant("heavy")
+    report()
+    claim(sluice, 1)
+    run(sluice, 8)
+    publish(60, tenant="heavy")
+    sluice.set_tenant_weight("heavy", 8.0)
+    *_, last = publish(5)
+    told = why(last).position
+    order = [claimed.token.job_id for claimed in claim(sluice, 65)]
+    assert told == 1 + order.index(last.pk)
 
 
 def test_when_a_worker_is_about_to_take_it(sluice: Broker) -> None:
@@ -199,21 +199,6 @@ def test_of_a_model_that_is_not_served_any_more(sluice: Broker) -> None:
 def test_of_jobs_that_do_not_wait_nothing_is_told(sluice: Broker) -> None:
     running, _ = factories.make_running_job()
     assert selectors.waiting_of([running]) == {}
-
-
-def test_the_start_goes_by_what_jobs_took_lately(sluice: Broker) -> None:
-    began = timezone.now() - timedelta(seconds=20)
-    job, token = factories.make_running_job()
-    Job.objects.filter(pk=job.pk).update(started_at=began)
-    lifecycle.apply([factories.make_success(token)], now=began + timedelta(seconds=14))
-    report()
-    run(sluice, 8)
-    [waits] = publish()
-    start = why(waits).expected_start
-    assert outlook.service_seconds(factories.MODEL) == pytest.approx(14, abs=0.1)
-    assert start is not None
-    # One of the seven slots that its tier may take is free every 14 / 7 seconds.
-    assert 0 < (start - timezone.now()).total_seconds() < 2.1
 
 
 def test_a_queue_waits_for_what_its_first_job_waits_for(sluice: Broker) -> None:

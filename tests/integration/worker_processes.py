@@ -155,15 +155,17 @@ def answers_pings(fleet: Fleet, process: Process) -> None:
     until(lambda: ask(fleet, "ping") == {process.name: {"ok": "pong"}}, seconds=START_SECONDS)
 
 
+def new_job(*, output_tokens: int, content: str = "Tell me a story.", **overrides: Any) -> lifecycle.NewJob:
+    """A job of so many output tokens, not yet on record."""
+    body = json.dumps({**factories.make_chat(content), "max_tokens": output_tokens, "ignore_eos": True})
+    return factories.make_new_job(**{"request": body, "expected_tokens": output_tokens, **overrides})
+
+
 def submit(
     count: int, *, output_tokens: int = 4, content: str = "Tell me a story.", **overrides: Any
 ) -> list[Any]:
     """Queue jobs of so many output tokens; returns their ids."""
-    body = json.dumps({**factories.make_chat(content), "max_tokens": output_tokens, "ignore_eos": True})
-    made = [
-        factories.make_new_job(**{"request": body, "expected_tokens": output_tokens, **overrides})
-        for _ in range(count)
-    ]
+    made = [new_job(output_tokens=output_tokens, content=content, **overrides) for _ in range(count)]
     jobs = lifecycle.create(made)
     factories.publish(*jobs)
     return [job.id for job in jobs]

@@ -136,6 +136,60 @@ def test_a_parked_job_whose_margin_does_not_fit_starts_alone() -> None:
     assert gate.may_start(CAPACITY, in_flight.load)
 
 
+def emptying(*jobs: tuple[str, int]) -> gate.InFlight:
+    """Jobs that run, and one that must run alone."""
+    in_flight = gate.InFlight()
+    for number, (tier, tokens) in enumerate(jobs):
+        in_flight.add(number, tier, tokens)
+    in_flight.add("suspect", "bulk", 100, is_parked=True, is_alone=True)
+    return in_flight
+
+
+def offered_by(in_flight: gate.InFlight) -> Credit:
+    return gate.credit(
+        CAPACITY, in_flight.load, is_open=True, reserve=RESERVE, reserve_tiers=["realtime"], alone_ms=0
+    )
+
+
+def test_a_worker_that_holds_none_says_when_one_that_must_run_alone_is_due() -> None:
+    busy = gate.InFlight()
+    busy.add("a", "bulk", 30)
+    assert offered_by(busy).alone_ms == 0
+    assert offered_by(gate.InFlight()).alone_ms == 1, "an idle one takes what else waits first"
+    assert offered_by(emptying(("bulk", 300))).alone_ms is None
+
+
+def test_while_ordinary_jobs_end_before_one_that_must_run_alone_urgent_ones_still_come() -> None:
+    assert offered_by(emptying(("bulk", 300), ("realtime", 50))) == Credit(5, 650, 10, reserve=Room(5, 650))
+
+
+def test_when_only_urgent_ones_are_left_before_it_no_more_of_them_come() -> None:
+    in_flight = emptying(("bulk", 300), ("realtime", 50))
+    in_flight.remove(0)
+    assert offered_by(in_flight) == gate.NONE
+    assert not gate.may_start(CAPACITY, in_flight.load, reserve_tiers=["realtime"])
+
+
+def test_one_that_must_run_alone_starts_when_nothing_else_runs_and_then_nothing_is_offered_or_counted() -> None:
+    in_flight = emptying(("bulk", 300))
+    assert not gate.may_start(CAPACITY, in_flight.load)
+    in_flight.remove(0)
+    assert gate.may_start(CAPACITY, in_flight.load)
+    in_flight.unpark("suspect")
+    in_flight.add("late", "realtime", 50)
+    assert "late" not in in_flight
+    assert offered_by(in_flight) == gate.NONE
+    in_flight.remove("suspect")
+    assert offered_by(in_flight).sequences == CAPACITY.sequences
+
+
+def test_a_parked_job_does_not_start_beside_one_that_runs_alone() -> None:
+    in_flight = emptying()
+    in_flight.unpark("suspect")
+    in_flight.add("parked", "bulk", 10, is_parked=True)
+    assert not gate.may_start(CAPACITY, in_flight.load)
+
+
 def test_nothing_starts_where_nothing_is_parked() -> None:
     assert not gate.may_start(CAPACITY, gate.Load())
 

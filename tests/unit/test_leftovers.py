@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from inference.broker import Claims, Credit, TierTerms
-from inference.guards import Room
+from inference.guards import Load, Room
 from tests.unit.test_envelope import make_claimed
 from workers import leftovers
 from workers.terms import MAX_PULL, Offer
@@ -40,3 +40,13 @@ def test_more_may_fit_after_a_claim_that_its_size_time_or_a_parked_job_ended() -
     assert leftovers.may_be_there(Offer(Credit(1_000, 1 << 30)), Claims([JOB] * MAX_PULL))
     assert leftovers.may_be_there(OFFER, Claims([JOB], again_ms=25))
     assert leftovers.may_be_there(OFFER, Claims([JOB, replace(JOB, is_parked=True)]))
+
+
+def test_a_worker_that_became_idle_may_take_what_it_let_gather() -> None:
+    gathers = {"bulk": TierTerms(gather_jobs=10, gather_seconds=20.0), "online": TierTerms()}
+    busy = Offer(Credit(6, 10_000), tiers=gathers, load=Load(2, 8))
+    assert leftovers.may_have_gathered(busy, 0)
+    assert leftovers.may_have_gathered(leftovers.of(busy, [JOB]), 0)
+    assert not leftovers.may_have_gathered(busy, 1), "it still has other work"
+    assert not leftovers.may_have_gathered(replace(busy, load=Load(0, 8)), 0), "it was idle, and did not wait"
+    assert not leftovers.may_have_gathered(replace(busy, tiers={"online": TierTerms()}), 0)

@@ -35,5 +35,6 @@ def test_every_way_back_has_its_rule() -> None:
     assert set(RULES) == set(ReleaseReason)
 
 
-def test_only_a_drain_has_nothing_to_wait_for() -> None:
-    assert [reason for reason, rule in RULES.items() if rule.backoff is None] == [ReleaseReason.DRAIN]
+def test_only_what_was_no_fault_has_nothing_to_wait_for() -> None:
+    at_once = {reason for reason, rule in RULES.items() if rule.backoff is None}
+    assert at_once == {ReleaseReason.DRAIN, ReleaseReason.RUNS_ALONE}

@@ -105,6 +105,25 @@ def test_a_busy_worker_gathers_and_an_idle_one_does_not_wait() -> None:
     assert len(ask(queue, limit=1, tiers=terms, load=busy, now_ms=1_051).jobs) == 1
 
 
+def test_what_filled_a_gather_window_is_let_go_to_all_workers_and_what_comes_later_gathers_anew() -> None:
+    queue, slots = FairQueue(), 8
+    terms = {"standard": TierTerms(1.0, gather_jobs=4, gather_seconds=20.0)}
+
+    def taken(worker: str, now_ms: int, *, busy: int = 1) -> int:
+        room: dict[str, Any] = {"load": Load(busy, slots), "credit": Credit(slots - busy, 10**9)}
+        return len(ask(queue, worker=worker, now_ms=now_ms, limit=slots, tiers=terms, **room).jobs)
+
+    assert (taken("w0", 900), taken("w1", 900)) == (0, 0), "each is heard of"
+    publish(queue, [make_job(arrival_ms=1_000.0 + n) for n in range(4)])
+    assert taken("w0", 1_010) == 2, "its part"
+    assert taken("w1", 1_012) == 2, "the other's part does not gather again"
+    publish(queue, [make_job(arrival_ms=3_000.0) for _ in range(3)])
+    assert (taken("w0", 3_001), taken("w1", 3_001)) == (0, 0)
+    publish(queue, [make_job(arrival_ms=3_002.0)])
+    assert taken("w0", 3_003, busy=0) > 0
+    assert taken("w1", 3_004) > 0, "an idle worker lets the window go likewise"
+
+
 def spread(waiting: int, *loads: int, slots: int = 64) -> list[int]:
     """Jobs that workers have after each claimed once, in order, all heard a moment before."""
     queue = FairQueue()

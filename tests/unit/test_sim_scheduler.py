@@ -121,6 +121,8 @@ def test_a_sequence_removed_while_its_step_runs_gains_nothing() -> None:
 def test_a_cache_smaller_than_the_longest_sequence_is_refused() -> None:
     with pytest.raises(ValueError, match="max_model_len"):
         make_scheduler(kv_tokens=63)
+    with pytest.raises(ValueError, match=r"kv_tokens 1000 .*992 in whole blocks of 16"):
+        make_scheduler(max_model_len=1000, kv_tokens=1000)
 
 
 @given(

@@ -43,8 +43,12 @@ class SimConfig:
 
     def __post_init__(self) -> None:
         # vLLM refuses to start likewise: such a sequence could never finish.
-        if self.max_model_len > self.kv_tokens // BLOCK_TOKENS * BLOCK_TOKENS:
-            raise ValueError(f"max_model_len {self.max_model_len} is larger than kv_tokens {self.kv_tokens}")
+        whole = self.kv_tokens // BLOCK_TOKENS * BLOCK_TOKENS
+        if self.max_model_len > whole:
+            blocks = f"{whole} in whole blocks of {BLOCK_TOKENS}"
+            raise ValueError(
+                f"max_model_len {self.max_model_len} is larger than kv_tokens {self.kv_tokens} ({blocks})"
+            )
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,6 +56,7 @@ async def _generate(request: ApiRequest, endpoint: Endpoint) -> HttpResponseBase
     request.closing.push_async_callback(call.abandon)
     accepted = await call.submit(endpoint, body, mailbox=mailbox.name, body_bytes=request.body_bytes)
     del body  # it is on record, and the client may wait for long
+    request.room.give()
     own = {JOB_ID_HEADER: str(call.inbox.job_id), TIER_HEADER: accepted.tier}
     request.answer_headers |= {**own, **accepted.rate_headers}
     return await _streamed(call) if accepted.streamed else _answer(await call.finish(), accepted.service_tier)

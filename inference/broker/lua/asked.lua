@@ -1,6 +1,6 @@
 -- What a claim asks for. After the prefix: numbers (most jobs, free sequences, free KV tokens, margin a job, reserved
 -- sequences, reserved KV tokens, whether it may be given a job to park, lease ms, jobs in flight, slots, how many tiers,
--- caps, plain queues, whole KV tokens), worker, claim ids (16 bytes each, one for each job at most), model, what it
+-- caps, plain queues, whole KV tokens, ms until a job that must run alone is due or -1), worker, claim ids (16 bytes each, one for each job at most), model, what it
 -- serves, {tier, its lengths, those that are paused, those that a larger worker serves too, each with commas; what its
 -- queues' names begin with, numbers (weight, whether it uses the reserve, whether it has a share, its sequences and KV
 -- tokens, gather jobs, gather ms)}...,
@@ -8,7 +8,7 @@
 -- Numbers come packed, as doubles: to read one from text takes the server 1,700 instructions and more.
 local now = now_ms()
 local most, sequences, kv, margin, reserved_sequences, reserved_kv, may_park, lease_ms, in_flight, slots,
-  tier_count, cap_count, plain_count, whole = struct.unpack('<dddddddddddddd', ARGV[2])
+  tier_count, cap_count, plain_count, whole, alone_ms = struct.unpack('<ddddddddddddddd', ARGV[2])
 local reserve, load = { sequences = reserved_sequences, kv = reserved_kv }, { in_flight = in_flight, slots = slots }
 local worker, claim_ids, model, until_ms = ARGV[3], ARGV[4], ARGV[5], int(now + lease_ms)
 local served = ARGV[6]    -- ' TIER:LENGTH TIER:LENGTH... ', with a space at either end

@@ -1,9 +1,9 @@
 -- See asked.lua  ->  {now, when to ask again, ms, or '', {id, claim, queue, tenant, prompt, expected, estimate, arrival,
---                    mailbox, streamed, body, watched, parked}...}
+--                    mailbox, streamed, body, watched, parked (2: to run alone)}...}
 -- The order is that of inference/scheduling.py and inference/turns.py.
 local AWAY_MS = 10000
-local POLLS_MS = '2000'    -- two polls of an idle worker
-local out, is_parked = { now, '' }, false
+local POLLS_MS = '2000'    -- several polls of an idle worker
+local out, is_parked, is_alone = { now, '' }, false, false
 local moved = {}    -- by queue: what is taken of it, not yet moved from waiting to leased
 
 local function note_moved(id, entry)
@@ -50,7 +50,7 @@ local function take(id, entry, body, ...)
   note_moved(id, entry)
   if entry.unfit then call('HDEL', P .. 'e:' .. id, 'u') end
   out[taken + 2] = { id, claim, entry.queue, entry.tenant, entry.prompt, entry.expected, entry.estimate, entry.arrival,
-    entry.mailbox, entry.streamed, body, 0, is_parked and 1 or 0 }
+    entry.mailbox, entry.streamed, body, 0, is_alone and 2 or is_parked and 1 or 0 }
 end
 
 -- Say which of the jobs taken are watched. Mostly none is, and one command tells.
@@ -176,6 +176,49 @@ local function take_job(t, id, entry, need, length)
   for _, other in ipairs(tiers) do other.is_stale = narrow(other) or other.is_stale end
 end
 
+-- The first that must run alone and may be taken here, heavier tiers first: id, entry. Forgets one that is lost.
+local function next_alone()
+  local queues = call('SMEMBERS', P .. 'alone:' .. model)
+  if #queues == 0 or who_runs_alone(model) then return nil end
+  for _, t in ipairs(tiers) do
+    local best, first, at
+    for _, length in ipairs(t.open) do
+      local queue = queue_of(t, length)
+      local found = includes(queues, queue) and call('ZRANGE', P .. 'y:' .. queue, 0, 0, 'WITHSCORES') or {}
+      local id, arrival = found[1], tonumber(found[2] or 0)
+      local entry = id and read_first(id)
+      if id and not entry then
+        leave_alone(id, queue)
+        drop_lost(id, queue)
+      elseif id and not is_for_larger(t, length, tokens_of(entry))
+        and (not best or arrival < at or (arrival == at and before(id, best))) then
+        best, first, at = id, entry, arrival
+      end
+    end
+    if best then return best, first end
+  end
+end
+
+-- Nobody is charged for it: it costs the others more than it says.
+local function take_alone()
+  local id, entry = next_alone()
+  if not id then return end
+  is_parked, is_alone = true, true
+  leave_alone(id, entry.queue)
+  call('HSET', P .. 'runs_alone', model, id)
+  take(id, entry, '', is_counted(entry.queue))
+  count(entry.queue)
+end
+
+-- It is not due: one goes while there is nothing else to do, else its time is to be waited for.
+local function look_for_alone()
+  if taken == 0 and load.in_flight == 0 then
+    take_alone()
+  elseif next_alone() then
+    ask_again(alone_ms)
+  end
+end
+
 local function serve(t)
   local id, entry, need, parks, length = fitting(t)
   if not id then
@@ -210,11 +253,13 @@ local function take_jobs()
     read_passes()
     place_absent()
   end
+  if alone_ms == 0 then take_alone() end
   while taken < most and not is_parked do
     local t = next_tier()
     if not t then break end
     serve(t)
   end
+  if alone_ms > 0 and not is_parked then look_for_alone() end
   if tier_count > 1 then write_passes() end
   return has_work
 end

@@ -3,11 +3,11 @@
 --   queues          hash  job queue -> model, tier, length (one a line)    plain  set  other queues
 --   e:ID            hash  an entry: q queue, t tenant, p prompt tokens, x expected tokens, e estimate, a arrival,
 --                         m mailbox, s streamed, b body; if leased c claim, w worker, o has sent output,
---                         n calls that said something, where counted, z cancelled; y bytes of the request;
+--                         n calls that said something, where counted, z cancelled; r bytes of the request;
 --                         where a limit counts its tokens: l when it was admitted, i its key's owner if the key has one; f returns after a failure,
 --                         d is kept from its order (see d:QUEUE); u since when it fits no asking worker, ms;
 --                         if leased g the weights that its claim charged by: tenant's, tier's or 0, packed;
---                         k whether a cap counts it
+--                         k whether a cap counts it; y must run alone (see y:QUEUE)
 --   a:QUEUE         zset  waiting id -> arrival ms               l:QUEUE  zset  leased id -> end of the lease ms
 --   admitting       set  queues that had reservations
 --   r:QUEUE         zset  reserved id -> end of the reservation  v:ID  string  what is reserved, packed (reserved.lua)
@@ -21,6 +21,8 @@
 --   turns:QUEUE     zset  TICKET:TURN -> when it may come back, ms; turns:QUEUE:TICKET  zset  TURN -> the same
 --   next:QUEUE      string  the last of these, ms                turn  string  how many there were
 --   d:QUEUE         zset  waiting id that may not be claimed yet -> from when on, ms; in a: too, and in no order
+--   y:QUEUE         zset  waiting id that must run alone -> arrival ms; in a: too, and in no order
+--   alone:MODEL     set   queues with such ids                   runs_alone  hash  model -> the last such id leased
 --   o:GROUP:LENGTH:TENANT  zset  waiting id -> arrival + sjf_weight * estimate       GROUP is MODEL:TIER
 --   busy:GROUP      hash  tenant -> its waiting jobs             weights  hash  tenant -> weight, where not 1
 --   tiers:MODEL     hash  tier -> packed: pass, the largest pass at which another was served in its place, the last
@@ -29,6 +31,7 @@
 --                                                                          which it came back: no correction goes below
 --   marks:MODEL     hash  TIER:LENGTH -> the largest pass at which a tenant was chosen while a guard held that length back
 --   came:MODEL      hash  tier -> its last publish, ms
+--   gathered:MODEL  hash  tier -> the newest arrival among what waited when its gather window ended last, ms
 --   workers:MODEL   hash  worker -> its last claim, packed: ms, in flight, slots, room left, its last claim that took
 --                         something, whether it left all to others; then TIER:LENGTH... it serves
 --   sets:MODEL      hash  TIER:SET -> last claim, ms. A SET is the lengths that some workers serve together, and has

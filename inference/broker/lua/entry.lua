@@ -5,13 +5,13 @@ local function entry_of(v)
   return { queue = v[1], tenant = v[2] or '', prompt = v[3] or '0', expected = v[4] or '0', estimate = v[5] or '0',
     arrival = v[6], mailbox = v[7] or '', streamed = v[8] or '0', unfit = v[9],
     bytes = v[10] or '0', claim = v[11], cancelled = v[12], delayed = v[13], capped = v[14], owner = v[15],
-    admitted = v[16] }
+    admitted = v[16], alone = v[17] }
 end
 
 -- An entry's fields by name; nil if there is no such entry.
 local function read(id)
-  return entry_of(call('HMGET', P .. 'e:' .. id, 'q', 't', 'p', 'x', 'e', 'a', 'm', 's', 'u', 'y', 'c', 'z', 'd', 'k', 'i',
-    'l'))
+  return entry_of(call('HMGET', P .. 'e:' .. id, 'q', 't', 'p', 'x', 'e', 'a', 'm', 's', 'u', 'r', 'c', 'z', 'd', 'k', 'i',
+    'l', 'y'))
 end
 
 -- The entry if `claim` holds it, else nil: the fence of every verb with a token.
@@ -22,7 +22,7 @@ end
 
 -- The fields of one that is in an order: it has no others.
 local function read_first(id)
-  return entry_of(call('HMGET', P .. 'e:' .. id, 'q', 't', 'p', 'x', 'e', 'a', 'm', 's', 'u', 'y'))
+  return entry_of(call('HMGET', P .. 'e:' .. id, 'q', 't', 'p', 'x', 'e', 'a', 'm', 's', 'u', 'r'))
 end
 
 local function tokens_of(entry) return entry.prompt + entry.expected end

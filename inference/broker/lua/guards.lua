@@ -104,9 +104,19 @@ local function bind_shares()
   end
 end
 
--- Whether a worker that has other work waits for more of this tier to come.
-local function gathers(t)
-  if load.in_flight == 0 or t.gather_jobs == 0 or not t.tenant then return false end
+-- All that waits in a tier gathers no more: what one worker leaves of it, others take.
+local function let_go(t)
+  local newest = 0
+  for _, length in ipairs(t.open) do
+    local last = call('ZRANGE', P .. 'a:' .. queue_of(t, length), -1, -1, 'WITHSCORES')
+    newest = math.max(newest, tonumber(last[2]) or 0)
+  end
+  call('HSET', P .. 'gathered:' .. model, t.tier, newest)
+end
+
+-- How long busy workers still wait for more of this tier, ms.
+local function gathering_ms(t)
+  if t.gather_jobs == 0 or not t.tenant then return 0 end
   local waiting, oldest = 0, nil
   for _, length in ipairs(t.open) do
     local key = P .. 'a:' .. queue_of(t, length)
@@ -114,8 +124,17 @@ local function gathers(t)
     waiting = waiting + call('ZCARD', key)
     if arrival then oldest = math.min(oldest or arrival, arrival) end
   end
-  local left_ms = (oldest or 0) + t.gather_ms - now
-  if waiting >= t.gather_jobs or left_ms <= 0 then return false end
+  if (oldest or 0) <= tonumber(call('HGET', P .. 'gathered:' .. model, t.tier) or 0) then return 0 end
+  local left_ms = oldest + t.gather_ms - now
+  if waiting < t.gather_jobs and left_ms > 0 then return left_ms end
+  let_go(t)
+  return 0
+end
+
+-- Whether a worker that has other work waits for more of this tier to come.
+local function gathers(t)
+  local left_ms = gathering_ms(t)
+  if left_ms <= 0 or load.in_flight == 0 then return false end
   ask_again(left_ms)
   return true
 end

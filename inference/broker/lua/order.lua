@@ -130,6 +130,19 @@ local function leave_order(id, group, length, tenant)
   end
 end
 
+-- One that must run alone waits in no order.
+local function leave_alone(id, queue)
+  call('ZREM', P .. 'y:' .. queue, id)
+  if call('EXISTS', P .. 'y:' .. queue) == 0 then call('SREM', P .. 'alone:' .. place(queue).model, queue) end
+end
+
+-- Who holds the model's job that must run alone; nil if nobody does. One is out at a time.
+local function who_runs_alone(model)
+  local id = call('HGET', P .. 'runs_alone', model)
+  local held = id and call('HMGET', P .. 'e:' .. id, 'c', 'y', 'w')
+  return held and held[1] and held[2] and held[3] or nil
+end
+
 local NEVER_MS = -2 ^ 40
 
 -- What is kept of a tier: pass, floor, seen.

@@ -1,5 +1,6 @@
 -- number of queues, {queue, model, tier, length}..., {which queue, id, tenant, prompt tokens, expected tokens,
--- estimate, arrival or '', mailbox, streamed, tenant's weight, bytes}...  ->  1 for each that is new, 0 for each that was held
+-- estimate, arrival or '', mailbox, streamed, tenant's weight, bytes, must run alone}...  ->  1 for each that is new, 0 for
+-- each that was held
 local at, now, queues, rings, replies = 3, int(now_ms()), {}, {}, {}
 for i = 1, tonumber(ARGV[2]) do
   queues[i] = ARGV[at]
@@ -13,24 +14,25 @@ local function meter(id, reserved)
   if reserved.owner ~= '' then call('HSET', P .. 'e:' .. id, 'i', reserved.owner) end
 end
 
-local function publish(queue, id, tenant, prompt, expected, estimate, arrival, mailbox, streamed, weight, bytes)
+local function publish(queue, id, tenant, prompt, expected, estimate, arrival, mailbox, streamed, weight, bytes, alone)
   local reserved = end_reservation(id)
   if call('EXISTS', P .. 'e:' .. id) == 1 then return 0 end
   set_weight(tenant, weight)
   local entry = { queue = queue, tenant = tenant, prompt = prompt, expected = expected, estimate = estimate,
-    bytes = bytes, arrival = arrival ~= '' and arrival or now }
+    bytes = bytes, arrival = arrival ~= '' and arrival or now, alone = alone == '1' and alone or nil }
   call('HSET', P .. 'e:' .. id, 'q', queue, 't', tenant, 'p', prompt, 'x', expected, 'e', estimate, 'a', entry.arrival)
-  if bytes ~= '0' then call('HSET', P .. 'e:' .. id, 'y', bytes) end
+  if bytes ~= '0' then call('HSET', P .. 'e:' .. id, 'r', bytes) end
   if reserved and reserved.metered == 1 then meter(id, reserved) end
   if mailbox ~= '' then call('HSET', P .. 'e:' .. id, 'm', mailbox) end
   if streamed == '1' then call('HSET', P .. 'e:' .. id, 's', '1') end
+  if entry.alone then call('HSET', P .. 'e:' .. id, 'y', '1') end
   enqueue(id, entry)
   rings[queue] = (rings[queue] or 0) + 1
   return 1
 end
 
-for i = at, #ARGV, 11 do
-  replies[#replies + 1] = publish(queues[tonumber(ARGV[i])], unpack(ARGV, i + 1, i + 10))
+for i = at, #ARGV, 12 do
+  replies[#replies + 1] = publish(queues[tonumber(ARGV[i])], unpack(ARGV, i + 1, i + 11))
 end
 for queue, times in pairs(rings) do
   ring(queue, times)

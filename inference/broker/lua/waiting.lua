@@ -4,6 +4,11 @@
 local function line_up(id, entry)
   local group, length = place(entry.queue)
   if not group then return end
+  if entry.alone then
+    call('ZADD', P .. 'y:' .. entry.queue, entry.arrival, id)
+    call('SADD', P .. 'alone:' .. group.model, entry.queue)
+    return
+  end
   local own_order, is_back = order_key(group, length, entry.tenant), false
   if call('HINCRBY', P .. 'busy:' .. group.name, entry.tenant, '1') == 1 then
     enter(group, length, entry.tenant)
@@ -35,6 +40,8 @@ local function dequeue(id, entry)
   count_entry(entry, -1)
   if entry.delayed then
     call('ZREM', P .. 'd:' .. entry.queue, id)
+  elseif entry.alone then
+    leave_alone(id, entry.queue)
   else
     leave_order(id, group, length, entry.tenant)
   end

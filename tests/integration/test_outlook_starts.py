@@ -1,0 +1,86 @@
+"""When waiting jobs are expected to start, told from rows and a real broker."""
+
+from datetime import datetime, timedelta
+
+import pytest
+from django.utils import timezone
+
+from inference import lifecycle, outlook, selectors
+from inference.broker import Broker
+from inference.models import Job, Tier
+from inference.states import WorkerState
+from inference.waiting import Reason
+from tests import factories
+from tests.integration.outlooks import QUEUE, claim, publish, report, run, why
+
+
+def seconds_until(start: datetime | None) -> float:
+    assert start is not None
+    return (start - timezone.now()).total_seconds()
+
+
+def finish_one(seconds: float) -> None:
+    """Have one job end that took so long."""
+    began = timezone.now() - timedelta(seconds=60)
+    job, token = factories.make_running_job()
+    Job.objects.filter(pk=job.pk).update(started_at=began)
+    lifecycle.apply([factories.make_success(token)], now=began + timedelta(seconds=seconds))
+
+
+def test_a_share_that_binds_is_what_the_wait_is_told_by(sluice: Broker) -> None:
+    Tier.objects.filter(name="bulk").update(max_share=0.1)
+    finish_one(10)
+    report(kv_capacity_tokens=10**6)
+    publish()
+    assert len(claim(sluice, 1)) == 1
+    run(sluice, 1, tier="bulk")
+    *_, last = publish(6, tier="bulk")
+    # One slot of eight is bulk's: 60 s, not 6 / 7 of 10 s.
+    assert 58 < seconds_until(why(last).expected_start) < 60.1
+    rows = {row.queue: row for row in selectors.queue_rows()}
+    bulk = rows[f"{factories.MODEL}.bulk.short"]
+    assert bulk.waiting_reason == "max_share"
+    assert bulk.expected_wait_seconds == pytest.approx(70)
+
+
+@pytest.mark.parametrize(
+    ("state", "kv", "reason"),
+    [
+        (WorkerState.PAUSED, 10**6, Reason.WORKER_PAUSED),
+        (WorkerState.LOADING, 0, Reason.WORKER_LOADING),
+        (WorkerState.READY, 10**6, Reason.NEXT),
+        (WorkerState.DRAINING, 10**6, Reason.NEXT),
+    ],
+)
+def test_of_a_job_that_only_a_larger_worker_takes(
+    sluice: Broker, state: WorkerState, kv: int, reason: Reason
+) -> None:
+    report(name="large", state=state, kv_capacity_tokens=kv)
+    report(name="small", kv_capacity_tokens=100)
+    [job] = publish(prompt_tokens=500)
+    found = why(job)
+    assert (found.reason, found.expected_start is None) == (reason, reason is not Reason.NEXT)
+    assert ("too large for 1 ready worker; large is" in found.detail) == (reason is not Reason.NEXT)
+    [row] = [row for row in selectors.queue_rows() if row.queue == QUEUE]
+    assert (row.waiting_reason, row.expected_wait_seconds is None) == (reason, False), "other jobs are taken"
+
+
+def test_room_in_the_cache_is_not_expected_before_something_ends(sluice: Broker) -> None:
+    finish_one(10)
+    report(kv_used_tokens=900)
+    run(sluice, 2)
+    [job] = publish(prompt_tokens=100)
+    found = why(job)
+    assert found.reason is Reason.NO_FREE_KV
+    assert 4 < seconds_until(found.expected_start) < 5.1
+
+
+def test_the_start_goes_by_what_jobs_took_lately(sluice: Broker) -> None:
+    finish_one(14)
+    report()
+    run(sluice, 8)
+    [waits] = publish()
+    start = why(waits).expected_start
+    assert outlook.service_seconds(factories.MODEL) == pytest.approx(14, abs=0.1)
+    # One of the seven slots that its tier may take is free every 14 / 7 seconds.
+    assert 0 < seconds_until(start) < 2.1
