@@ -6,6 +6,7 @@ from datetime import datetime
 from inference import lifecycle, retries
 from inference.broker.types import Token
 from inference.states import FailureReason, ReleaseReason
+from workers.engine import EngineDown, EngineGone
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +45,12 @@ class Interrupted:
 
 
 Outcome = Completed | Failed | Cancelled | Interrupted
+
+
+def interrupted(error: EngineGone) -> Interrupted:
+    """Return why the job goes back; one that did not begin had no part in it, and is not counted as there."""
+    is_down = isinstance(error, EngineDown)
+    return Interrupted(ReleaseReason.ENGINE_UNREACHABLE if is_down else ReleaseReason.ENGINE_CRASH)
 
 
 def backoff(outcome: Outcome | None) -> retries.Backoff | None:
