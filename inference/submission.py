@@ -26,6 +26,7 @@ from inference import (
     write_lock,
 )
 from inference.admission import entrance
+from inference.admission.terms import Candidate
 from inference.estimates import Demand
 from inference.lifecycle import NewJob
 from inference.limits import MAX_JOBS_PER_CALL, Limits
@@ -142,7 +143,7 @@ def _offer(caller: Caller, prepared: Sequence[Prepared]) -> entrance.Offer:
         tenant_limits=caller.tenant_limits,
         ticket=f"{owner}:{_digest(prepared)}",
         candidates=[
-            entrance.Candidate(
+            Candidate(
                 job_id=item.job_id,
                 queue=item.queue,
                 model=item.model,
@@ -166,7 +167,7 @@ def _offer_of(caller: Caller | None, job: Job, limits: Limits) -> entrance.Offer
     """Return the offer of a job that is queued again. An admin's (no caller) goes by no rate."""
     if job.model_id not in limits.models:
         raise errors.NotFound(f"model {job.model_id!r} is not served any more", code="model_not_found")
-    candidate = entrance.Candidate(
+    candidate = Candidate(
         job_id=job.id,
         queue=routing.parse(job.queue),
         model=limits.models[job.model_id],
