@@ -191,7 +191,8 @@ def _capacity(limits: Limits, stats: broker.QueueStats) -> int | None:
     usual = model.default_output_tokens / model.decode_tokens_per_second
     mean = stats.work_seconds / stats.jobs if stats.jobs else usual
     fleet = capacity.fleet(model, stats.queue, engines.replicas())
-    return capacity.jobs(fleet, mean_seconds=mean, wait_seconds=wait)
+    slots = capacity.own_slots(fleet, limits.caps_in_flight(stats.queue, name.tier, name.length)) or fleet.slots
+    return capacity.jobs(slots, mean_seconds=mean, wait_seconds=wait)
 
 
 def _age(stats: broker.QueueStats, now: datetime) -> float:

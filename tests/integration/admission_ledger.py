@@ -32,6 +32,7 @@ class Ask:
     caps: QueueCaps
     max_wait_ms: int | None
     model_bytes: int | None
+    own_slots: int | None
 
 
 @dataclass(frozen=True)
@@ -109,6 +110,8 @@ class Ledger:
             line_jobs=len(behind),
             line_work_ms=sum(held.work for held in behind),
             leases=len(self.leased),
+            work_ms=sum(held.work for held in own),
+            own_leases=sum(held.queue == terms.name for held in self.leased.values()),
             kept=self.kept(terms.name, owner),
         )
 
@@ -155,9 +158,11 @@ class Ledger:
         return Usage(int(window.requests(now)), int(window.tokens(now)), window.clears_after_ms(now))
 
     def withdraw(self, job_id: UUID) -> None:
-        if held := self.reserved.pop(job_id, None):
-            for name in self.counted(held.asked) if held.admitted_ms is not None else ():
-                self.window(name).give_back(held.admitted_ms, 1, held.tokens, self.now_ms)
+        held = self.reserved.pop(job_id, None)
+        if held is None or held.admitted_ms is None:
+            return
+        for name in self.counted(held.asked):
+            self.window(name).give_back(held.admitted_ms, 1, held.tokens, self.now_ms)
 
     def settle(self, held: Held, tokens: int | None) -> None:
         """Its end puts right what it was let in with."""
@@ -212,6 +217,7 @@ def histories(draw: st.DrawFn) -> list[Step]:
         st.sampled_from(draw(st.lists(caps | st.just(QueueCaps(100)), min_size=1, max_size=2))),
         st.sampled_from(draw(st.lists(_maybe(0, 1000, 5000), min_size=1, max_size=2))),
         st.sampled_from(draw(st.lists(_maybe(200, 900), min_size=1, max_size=2))),
+        _maybe(1),
     )
     names = (
         "publish",
