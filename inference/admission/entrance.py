@@ -14,11 +14,13 @@ from django.db import Error
 
 from inference import broker, budgets, capacity, charges, clock, errors, estimates
 from inference.admission import engines, refusals
+from inference.admission.holds import Hold
 from inference.admission.terms import Answer, Asked, QueueTerms, Reason, Refusal, Wanted
 from inference.broker.queues import JOBS_PER_SCRIPT
 from inference.estimates import Demand, Learned, Rates
 from inference.limits import NO_KEY_LIMITS, NO_TENANT_LIMITS, KeyLimits, Limits, ModelLimits, TenantLimits
 from inference.routing import QueueName
+from inference.states import OnFull
 
 logger = logging.getLogger(__name__)
 
@@ -38,6 +40,8 @@ class Candidate:
     model: ModelLimits
     demand: Demand
     request_bytes: int
+    may_be_held: bool = False
+    """Its client waits for the answer."""
     expected_tokens: int | None = None
     """Output, where it is known from before; else it is estimated."""
 
@@ -62,6 +66,8 @@ class Taken:
 
     learned: Sequence[Learned]
     """Of each candidate, what its estimate goes by."""
+    holds: Sequence[Hold | None]
+    """Of each, on what terms it is on hold."""
     headers: dict[str, str]
     """How the rates stand, for the answer."""
 
@@ -73,6 +79,7 @@ def admit(offer: Offer, limits: Limits) -> Taken:
     reserved is published or withdrawn, else it lapses after a minute.
     """
     learned: list[Learned] = []
+    holds: list[Hold | None] = []
     headers: dict[str, str] = {}
     for i in range(0, len(offer.candidates), JOBS_PER_SCRIPT):
         part = offer.candidates[i : i + JOBS_PER_SCRIPT]
@@ -82,7 +89,8 @@ def admit(offer: Offer, limits: Limits) -> Taken:
             withdraw(offer, offer.candidates[:i])
             raise
         learned += [answer.learned[str(each.queue)] for each in part]
-    return Taken(learned, headers)
+        holds += [_hold(offer, each, answer, limits) for each in part]
+    return Taken(learned, holds, headers)
 
 
 def withdraw(offer: Offer, candidates: Sequence[Candidate]) -> None:
@@ -177,6 +185,7 @@ def queue_terms(asks: Candidate, limits: Limits) -> QueueTerms:
         expected_tokens=model.default_output_tokens if asks.expected_tokens is None else asks.expected_tokens,
         learns=asks.expected_tokens is None,
         model_bytes=round(capacity.model_bytes(model, everywhere) * share),
+        held_jobs=tier.max_held_jobs if asks.may_be_held and tier.on_full is OnFull.HOLD else 0,
         line=tuple(line),
         others=tuple(others),
         costs=limits.prices.units(model.name, tier.name, clock.reckoned()),
@@ -194,6 +203,14 @@ def _wanted(asks: Candidate) -> Wanted:
     if asks.demand.max_tokens is not None:
         most = min(most, asks.demand.max_tokens)
     return Wanted(asks.job_id, str(asks.queue), asks.demand.prompt_tokens, most, asks.request_bytes)
+
+
+def _hold(offer: Offer, taken: Candidate, answer: Answer, limits: Limits) -> Hold | None:
+    refusal = answer.held.get(str(taken.queue))
+    if refusal is None:
+        return None
+    seconds = limits.tiers[taken.queue.tier].hold_seconds
+    return Hold(refusal, seconds, offer.ticket or offer.owner, service_seconds=_seconds([taken], answer))
 
 
 def _remember(part: Sequence[Candidate], answer: Answer) -> None:

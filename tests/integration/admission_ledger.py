@@ -32,6 +32,7 @@ class Ask:
     caps: QueueCaps
     max_wait_ms: int | None
     model_bytes: int | None
+    held_jobs: int
 
 
 @dataclass(frozen=True)
@@ -59,6 +60,7 @@ class Held:
     work: int
     admitted_ms: int | None
     ends_ms: int = 0
+    is_on_hold: bool = False
 
 
 @dataclass
@@ -72,16 +74,19 @@ class Ledger:
     leased: dict[UUID, Held] = field(default_factory=dict)
     windows: dict[str, Window] = field(default_factory=dict)
 
-    def ask(self, asked: Asked) -> tuple[Refusal | None, Usage | None, Usage | None]:
-        """Decide, and keep what was taken."""
+    def ask(self, asked: Asked) -> tuple[Refusal | None, dict[str, Refusal]]:
+        """Decide, and keep what was taken; says what queues took on hold."""
         for job_id in [job_id for job_id, held in self.reserved.items() if held.ends_ms <= self.now_ms]:
             del self.reserved[job_id]
         amounts = {terms.name: amount_of(asked, terms) for terms in asked.queues}
         facts = self.facts(asked)
         refusal = decisions.decide(asked, amounts, facts)
-        if refusal is None:
-            self.take(asked, amounts)
-        return refusal, *self.usages(asked)
+        if refusal is not None:
+            return refusal, {}
+        found = {t.name: decisions.held(t, amounts[t.name], facts.queues[t.name]) for t in asked.queues}
+        held = {name: refusal for name, refusal in found.items() if refusal}
+        self.take(asked, amounts, on_hold=set(held))
+        return None, held
 
     def facts(self, asked: Asked) -> Facts:
         own = [
@@ -109,6 +114,7 @@ class Ledger:
             line_jobs=len(behind),
             line_work_ms=sum(held.work for held in behind),
             leases=len(self.leased),
+            held=sum(held.is_on_hold for held in own),
             kept=self.kept(terms.name, owner),
         )
 
@@ -131,7 +137,7 @@ class Ledger:
         has_tenant = {own.requests_per_minute, own.tokens_per_minute} != {None}
         return found + ([f"rate:tenant={asked.tenant}"] if has_tenant else [])
 
-    def take(self, asked: Asked, amounts: dict[str, Amount]) -> None:
+    def take(self, asked: Asked, amounts: dict[str, Amount], *, on_hold: set[str]) -> None:
         tokens = sum(amount.tokens for amount in amounts.values())
         for name in self.counted(asked):
             self.window(name).add(len(asked.jobs), tokens, self.now_ms)
@@ -140,7 +146,7 @@ class Ledger:
             amount = amount_of_job(job, terms[job.queue])
             self.reserved[job.job_id] = Held(
                 asked, job.queue, amount.tokens, job.prompt_tokens, job.bytes, amount.work_ms,
-                self.now_ms, self.now_ms + RESERVATION_SECONDS * 1000,
+                self.now_ms, self.now_ms + RESERVATION_SECONDS * 1000, job.queue in on_hold,
             )  # fmt: skip
 
     def usages(self, asked: Asked) -> tuple[Usage | None, Usage | None]:
@@ -217,6 +223,7 @@ def histories(draw: st.DrawFn) -> list[Step]:
         st.sampled_from(draw(st.lists(caps | st.just(QueueCaps(100)), min_size=1, max_size=2))),
         st.sampled_from(draw(st.lists(_maybe(0, 1000, 5000), min_size=1, max_size=2))),
         st.sampled_from(draw(st.lists(_maybe(200, 900), min_size=1, max_size=2))),
+        st.sampled_from(draw(st.lists(st.sampled_from((0, 1, 3)), min_size=1, max_size=2))),
     )
     names = (
         "publish",

@@ -13,7 +13,17 @@ from hypothesis import given, settings
 from inference import broker as broker_module
 from inference.admission.terms import Asked, QueueTerms, Reason, Wanted
 from inference.broker import Broker, Claimed, ClaimRequest, Credit, Entry, TierTerms, scripts
-from tests.integration.admission_ledger import QUEUES, TENANTS, Ask, Held, Ledger, Pass, Step, Verb, histories
+from tests.integration.admission_ledger import (
+    QUEUES,
+    TENANTS,
+    Ask,
+    Held,
+    Ledger,
+    Pass,
+    Step,
+    Verb,
+    histories,
+)
 
 START_MS: Final = 1_700_000_000_000
 CLOCK: Final = "local function now_ms() return tonumber(call('GET', P .. 'clock')) end\n"
@@ -63,7 +73,7 @@ class Both:
             return
         asked = asked_of(step, ids)
         self.broker.due(lease_seconds=60)  # lapses in all queues, as each worker has it done every second
-        expected, of_key, of_tenant = self.ledger.ask(asked)
+        expected, held = self.ledger.ask(asked)
         answer = self.broker.admit(asked)
         found = answer.refusal
         assert (found and found.reason) == (expected and expected.reason)
@@ -73,14 +83,15 @@ class Both:
             )  # fmt: skip
             if found.reason in RATES:
                 assert found.retry_ms == expected.retry_ms
-        assert (answer.of_key, answer.of_tenant) == (of_key, of_tenant)
+        assert answer.held == held
+        assert (answer.of_key, answer.of_tenant) == self.ledger.usages(asked)
 
     def publish(self, step: Verb) -> None:
         job_id = UUID(int=step.number)
         if held := self.ledger.reserved.pop(job_id, None):
             if held.ends_ms <= self.ledger.now_ms:
                 self.broker.due(lease_seconds=60)
-                held.admitted_ms = None
+                held.admitted_ms, held.is_on_hold = None, False
             self.ledger.waiting[job_id] = held
             assert self.broker.publish([entry_of(job_id, held)]) == [True]
 
@@ -98,7 +109,8 @@ class Both:
         request = ClaimRequest(QUEUES, Credit(1 + step.number % 3, 10**9), 3, "w", 60.0, tiers)
         for claimed in self.broker.claim(request).jobs:
             self.claims[claimed.token.job_id] = claimed
-            self.ledger.leased[claimed.token.job_id] = self.ledger.waiting.pop(claimed.token.job_id)
+            held = self.ledger.leased[claimed.token.job_id] = self.ledger.waiting.pop(claimed.token.job_id)
+            held.is_on_hold = False
 
     def ack(self, step: Verb) -> None:
         job_id = UUID(int=step.number)
@@ -140,6 +152,11 @@ class Both:
             everything = {**live, **self.ledger.waiting, **self.ledger.leased}
             own = {i.bytes for i, h in everything.items() if h.asked.tenant == tenant}
             assert set(self.client.zrange(f"{self.broker.prefix}jobs:{tenant}", 0, -1)) == own
+        for queue in QUEUES:
+            on_hold = {
+                i.bytes for i, h in (live | self.ledger.waiting).items() if h.queue == queue and h.is_on_hold
+            }
+            assert self.client.smembers(f"{self.broker.prefix}hold:{queue}") == on_hold
         self.compare_windows()
 
     def compare_windows(self) -> None:
@@ -167,6 +184,7 @@ def asked_of(step: Ask, ids: list[UUID]) -> Asked:
             output_ms=10.0,
             expected_tokens=100,
             model_bytes=step.model_bytes,
+            held_jobs=step.held_jobs,
             line=tuple(q for q in QUEUES if ".realtime." in q or ".bulk." in name),
             others=tuple(q for q in QUEUES if ".bulk." in q and ".bulk." not in name),
         )
