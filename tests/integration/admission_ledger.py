@@ -209,9 +209,12 @@ JOBS: Final = st.tuples(
 
 @st.composite
 def histories(draw: st.DrawFn) -> list[Step]:
-    """A few kinds of limits at a time, so that one after the other is reached."""
+    """A few kinds of limits at a time, so that one after the other is reached; in some, only queues have any."""
+    holds, some_held = draw(st.booleans()), st.sampled_from((0, 1, 3))
     keys = st.builds(KeyLimits, _maybe(1, 4), _maybe(2, 8), _maybe(300, 2000))
     tenants = st.builds(TenantLimits, _maybe(3, 12), _maybe(500, 4000), _maybe(2, 6), _maybe(3, 9))
+    if holds:
+        keys, tenants, some_held = st.just(KeyLimits()), st.just(TenantLimits()), st.sampled_from((2, 4, 4))
     caps = st.builds(QueueCaps, st.sampled_from((2, 5, 100)), _maybe(200, 2000), _maybe(100, 400))
     ask = st.builds(
         Ask,
@@ -223,22 +226,10 @@ def histories(draw: st.DrawFn) -> list[Step]:
         st.sampled_from(draw(st.lists(caps | st.just(QueueCaps(100)), min_size=1, max_size=2))),
         st.sampled_from(draw(st.lists(_maybe(0, 1000, 5000), min_size=1, max_size=2))),
         st.sampled_from(draw(st.lists(_maybe(200, 900), min_size=1, max_size=2))),
-        st.sampled_from(draw(st.lists(st.sampled_from((0, 1, 3)), min_size=1, max_size=2))),
+        st.sampled_from(draw(st.lists(some_held, min_size=1, max_size=2))),
     )
-    names = (
-        "publish",
-        "publish",
-        "publish",
-        "withdraw",
-        "claim",
-        "claim",
-        "ack",
-        "ack",
-        "release",
-        "cancel",
-        "discard",
-    )
+    names = (*["publish"] * 8, *["claim", "ack", "cancel"] * 2, "withdraw", "release", "discard")
     verb = st.builds(Verb, st.sampled_from(names), st.integers(0, 50), _maybe(0, 60, 700))
-    passes = st.builds(Pass, st.sampled_from((1, 99, 900, 1_000, 4_000, 30_000, 61_000)))
+    passes = st.builds(Pass, st.sampled_from((1, 99, 900, 1_000, 1_000, 4_000, 4_000, 30_000, 61_000)))
     step: Any = st.one_of(ask, ask, ask, verb, verb, verb, passes)
-    return draw(st.lists(step, min_size=10, max_size=45))
+    return draw(st.lists(step, min_size=30, max_size=60))
