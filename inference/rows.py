@@ -27,6 +27,8 @@ class QueueRow:
     """Most jobs that may wait; 0 for the control queue, which has no cap."""
     bytes: int = 0
     """Of the requests in the backlog."""
+    on_hold: int = 0
+    """Of the backlog, taken beyond the caps for a while."""
     capacity: int | None = None
     """Jobs that its live workers start within the tier's max wait; None: that has no bound."""
     is_paused: bool = False
@@ -96,6 +98,8 @@ class Totals:
 
     jobs: int
     """Backlog of all queues."""
+    on_hold: int
+    """Of it."""
     tokens: int
     backlog_seconds: float
     """Of the queue that waits longest."""

@@ -103,6 +103,7 @@ def totals(queues: Sequence[QueueRow], workers: Sequence[WorkerRow]) -> Totals:
     waits = [queue.expected_wait_seconds for queue in queues if queue.expected_wait_seconds is not None]
     return Totals(
         jobs=sum(queue.jobs for queue in queues),
+        on_hold=sum(queue.on_hold for queue in queues),
         tokens=sum(queue.tokens for queue in queues),
         backlog_seconds=max((queue.backlog_seconds for queue in queues), default=0.0),
         expected_wait_seconds=max(waits, default=None),
@@ -173,6 +174,7 @@ def _queue_row(outlook: Outlook, queue: str, found: QueueOutlook) -> QueueRow:
         leases=stats.leases,
         cap=outlook.limits.queue_caps(queue, name.tier).jobs,
         bytes=stats.bytes,
+        on_hold=stats.on_hold,
         capacity=_capacity(outlook.limits, stats),
         is_paused=own.is_paused,
         is_draining=own.is_draining,

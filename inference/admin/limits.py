@@ -40,7 +40,7 @@ class TierAdmin(WithBacklog, KeptName, LimitAdmin):
 
     form = TierForm
     queues_by = "tier"
-    bounds = frozenset({*consequences.TIER_CAPS, "max_in_flight", "max_wait_seconds"})
+    bounds = frozenset({*consequences.TIER_CAPS, "max_in_flight", "max_wait_seconds", "on_full", "max_held_jobs"})
     list_display = (
         *("name", "weight", "max_queued_jobs", "max_in_flight", "picked_by"),
         _duration("target_wait_seconds", "target wait"),
@@ -56,7 +56,10 @@ class TierAdmin(WithBacklog, KeptName, LimitAdmin):
             "How much is taken",
             {
                 "description": "Live within a second. Fails closed: without Redis nothing is taken.",
-                "fields": ("max_wait_seconds", "max_queued_jobs", "max_queued_tokens", "max_queued_bytes"),
+                "fields": (
+                    *("max_wait_seconds", "max_queued_jobs", "max_queued_tokens", "max_queued_bytes"),
+                    *("on_full", "hold_seconds", "max_held_jobs"),
+                ),
             },
         ),
         (

@@ -13,10 +13,12 @@ from django.db import Error
 
 from inference import broker, budgets, capacity, charges, clock, errors, estimates
 from inference.admission import engines, parts, refusals
+from inference.admission.holds import Hold
 from inference.admission.terms import Answer, Asked, Candidate, QueueTerms, Reason, Refusal, Wanted
 from inference.broker.queues import JOBS_PER_SCRIPT
 from inference.estimates import Learned, Rates
 from inference.limits import NO_KEY_LIMITS, NO_TENANT_LIMITS, KeyLimits, Limits, TenantLimits
+from inference.states import OnFull
 
 logger = logging.getLogger(__name__)
 
@@ -47,6 +49,8 @@ class Taken:
 
     learned: Sequence[Learned]
     """Of each candidate, what its estimate goes by."""
+    holds: Sequence[Hold | None]
+    """Of each, on what terms it is on hold."""
     headers: dict[str, str]
     """How the rates stand, for the answer."""
 
@@ -58,16 +62,19 @@ def admit(offer: Offer, limits: Limits) -> Taken:
     reserved is published or withdrawn, else it lapses after a minute.
     """
     learned: list[Learned] = []
+    holds: list[Hold | None] = []
     headers: dict[str, str] = {}
     known: dict[str, Learned] = {}
     for i in range(0, len(offer.candidates), JOBS_PER_SCRIPT):
         try:
-            headers = _admit(offer, i, known, limits)
+            answer, headers = _admit(offer, i, known, limits)
         except errors.SluiceError:
             withdraw(offer, offer.candidates[:i])
             raise
-        learned += [known[str(each.queue)] for each in _part(offer, i)]
-    return Taken(learned, headers)
+        part = _part(offer, i)
+        learned += [known[str(each.queue)] for each in part]
+        holds += [_hold(offer, each, answer, limits) for each in part]
+    return Taken(learned, holds, headers)
 
 
 def withdraw(offer: Offer, candidates: Sequence[Candidate]) -> None:
@@ -82,8 +89,8 @@ def _part(offer: Offer, start: int) -> Sequence[Candidate]:
     return offer.candidates[start : start + JOBS_PER_SCRIPT]
 
 
-def _admit(offer: Offer, start: int, known: dict[str, Learned], limits: Limits) -> dict[str, str]:
-    """Take the part that begins there, and note what is known of its queues. Returns how the rates stand."""
+def _admit(offer: Offer, start: int, known: dict[str, Learned], limits: Limits) -> tuple[Answer, dict[str, str]]:
+    """Take the part that begins there, and note what is known of its queues. Returns how the rates stand too."""
     part = _part(offer, start)
     asked = _asked(offer, part, limits)
     answer = _answer(asked)
@@ -98,7 +105,7 @@ def _admit(offer: Offer, start: int, known: dict[str, Learned], limits: Limits) 
         refused = _refused(told.refusal, fallback_seconds=_seconds(part, answer))
         refused.headers = headers
         raise refused
-    return headers
+    return answer, headers
 
 
 def _asked(offer: Offer, part: Sequence[Candidate], limits: Limits) -> Asked:
@@ -175,6 +182,7 @@ def queue_terms(asks: Candidate, limits: Limits) -> QueueTerms:
         expected_tokens=model.default_output_tokens if asks.expected_tokens is None else asks.expected_tokens,
         learns=asks.expected_tokens is None,
         model_bytes=round(capacity.model_bytes(model, everywhere) * share),
+        held_jobs=tier.max_held_jobs if asks.may_be_held and tier.on_full is OnFull.HOLD else 0,
         line=tuple(line),
         others=tuple(others),
         costs=limits.prices.units(model.name, tier.name, clock.reckoned()),
@@ -192,6 +200,14 @@ def _wanted(asks: Candidate) -> Wanted:
     if asks.demand.max_tokens is not None:
         most = min(most, asks.demand.max_tokens)
     return Wanted(asks.job_id, str(asks.queue), asks.demand.prompt_tokens, most, asks.request_bytes)
+
+
+def _hold(offer: Offer, taken: Candidate, answer: Answer, limits: Limits) -> Hold | None:
+    refusal = answer.held.get(str(taken.queue))
+    if refusal is None:
+        return None
+    seconds = limits.tiers[taken.queue.tier].hold_seconds
+    return Hold(refusal, seconds, offer.ticket or offer.owner, service_seconds=_seconds([taken], answer))
 
 
 def _remember(part: Sequence[Candidate], answer: Answer) -> None:

@@ -60,6 +60,8 @@ class QueueTerms:
     """What was learned of the owner holds instead of `expected_tokens`."""
     model_bytes: int | None = None
     """Most bytes that may wait in all queues of the model, for this tier."""
+    held_jobs: int = 0
+    """Most that may be on hold; 0: none of these jobs may."""
     line: tuple[str, ...]
     """Queues whose jobs it waits behind: of its own tier, itself too, and of weightier ones."""
     others: tuple[str, ...] = ()
@@ -89,6 +91,8 @@ class Candidate:
     model: ModelLimits
     demand: Demand
     request_bytes: int
+    may_be_held: bool = False
+    """Its client waits for the answer."""
     expected_tokens: int | None = None
     """Output, where it is known from before; else it is estimated."""
 
@@ -150,6 +154,8 @@ class Answer:
     of_key: Usage | None = None
     """Of the last minute, with these jobs if they are taken; None where there is no such limit."""
     of_tenant: Usage | None = None
+    held: Mapping[str, Refusal] = field(default_factory=dict)
+    """Queues that took the jobs on hold, and what they would have refused for."""
 
     @property
     def accepted(self) -> bool:
