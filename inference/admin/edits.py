@@ -38,4 +38,4 @@ class EditAdmin(ReadOnly, ModelAdmin):
     def what(self, edit: Edit) -> SafeString:
         """Return the fields that changed, each on a line."""
         lines = format_html_join("", "<div>{}</div>", ((line,) for line in shown.changes(edit)))
-        return format_html('<div class="lines">{}</div>', lines)
+        return format_html("<div>{}</div>", lines)

@@ -9,7 +9,7 @@ from django.db.models import Model
 from django.test import Client
 
 from inference import edits, fleet, halts, snapshot
-from inference.models import ApiKey, Budget, Edit, LengthClass, QueueLimit, ServedModel, Tenant, Tier, WorkerLimit
+from inference.models import ApiKey, Budget, Edit, LengthClass, QueueLimit, ServedModel, Tenant, Tier, Worker
 from tests import factories
 from tests.integration import admin_pages
 from tests.integration.admin_pages import act, fields_of, send, url
@@ -97,7 +97,7 @@ def test_a_pause_by_api_or_command_is_in_the_history_and_reverted_as_a_resume(pa
 def test_a_halted_worker_has_a_history(page: Client) -> None:
     fleet.report(factories.make_report(name="worker-1"))
     halts.halt_workers(halts.Action.DRAIN, ["worker-1"], by="command of ann")
-    shown = page.get(url(WorkerLimit, "history", "worker-1")).content.decode()
+    shown = page.get(url(Worker, "history", "worker-1"), follow=True).content.decode()
     assert "is draining: no → yes" in shown
     assert "command of ann" in shown
 
