@@ -50,9 +50,9 @@ def addresses(keys: Keys) -> list[Address]:
 
 
 def bodies(model: type[Model] | None, address: str, keys: Keys) -> Iterator[dict[str, Any]]:
-    """What might be sent to a page: a form; to a list also its rows, and each action."""
-    yield CRAFTED
+    """What might be sent to a page: a form; to a list its rows, and each action."""
     if model is None or not address.endswith(f"/{model._meta.model_name}/"):
+        yield CRAFTED
         return
     chosen = [str(key) for key in keys.get(model, ())]
     yield CRAFTED | _rows(model, chosen)
