@@ -64,6 +64,14 @@ class Outlook:
         places = self._places(job_ids).jobs
         return {job_id: self._of_job(place) for job_id, place in places.items()}
 
+    def job_seconds(self, queue: str) -> float:
+        """Return what a job of the queue takes: those that wait, else those of its model that ended lately."""
+        stats, model = self.stats[queue], self.limits.models[self._names[queue].model]
+        if stats.jobs:
+            return stats.work_seconds / stats.jobs
+        measured = service_seconds(model.name)
+        return model.default_output_tokens / model.decode_tokens_per_second if measured is None else measured
+
     def _places(self, job_ids: Sequence[UUID]) -> broker.Places:
         places = broker.get_broker().places(list(self._names), job_ids)
         self._found, self._alone = places.queues, places.alone

@@ -33,7 +33,7 @@ TASK_DONE: Final = JobStatus.SUCCEEDED
 
 class _Asked(NamedTuple):
     token: Token | None
-    """None: only a mark in the queue."""
+    """None: nothing ends with it."""
     verb: Callable[[], bool] | None
     """None: it is an ack."""
     answer: Answer[bool]
@@ -78,6 +78,10 @@ class Settler:
             return self._connect().release(token, event=event, backoff=backoff, alone=alone)
 
         return self._put(_Asked(token, release, Answer()))
+
+    def began(self, token: Token, target_seconds: float | None) -> None:
+        """Count a parked job as started, before its end is told. Thread-safe."""
+        self._put(_Asked(None, lambda: self._connect().began(token, target_seconds), Answer()))
 
     def abandon(self, token: Token) -> None:
         """Hold a claim no more that turned out to be another's."""

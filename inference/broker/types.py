@@ -47,6 +47,8 @@ class Entry:
     request_bytes: int = 0
     alone: bool = False
     """Must run alone (`retries.runs_alone`): it is in no order, and waits for a worker that takes it so."""
+    counts: bool = True
+    """Its start is held against its tier's objective: not of one that started before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +144,8 @@ class QueueStats:
     """Of the requests that wait."""
     work_seconds: float = 0.0
     """What those that wait are expected to take, each for itself."""
+    claims_per_second: float = 0.0
+    """Over the last half minute: how fast it drains."""
 
 
 @dataclass(frozen=True, slots=True)

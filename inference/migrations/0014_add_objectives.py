@@ -1,0 +1,44 @@
+"""Objectives: which share of a tier's jobs should start in time."""
+
+import django.core.validators
+from django.db import migrations, models
+
+SHARES = {"realtime": 0.95, "standard": 0.95, "bulk": 0.999}
+
+
+def set_defaults(apps, schema_editor):
+    for tier, share in SHARES.items():
+        apps.get_model("inference", "Tier").objects.filter(name=tier).update(objective_share=share)
+
+
+class Migration(migrations.Migration):
+    dependencies = [
+        ("inference", "0011_add_edits_and_roles"),
+    ]
+
+    operations = [
+        migrations.AddField(
+            model_name="tier",
+            name="objective_share",
+            field=models.FloatField(
+                "objective",
+                blank=True,
+                help_text="Share of the jobs that should start in time, as 0.95; shown as kept or missed, and decides nothing; empty for none.",
+                null=True,
+                validators=[
+                    django.core.validators.MinValueValidator(0.01),
+                    django.core.validators.MaxValueValidator(1),
+                ],
+            ),
+        ),
+        migrations.AlterField(
+            model_name="tier",
+            name="target_wait_seconds",
+            field=models.FloatField(
+                blank=True,
+                help_text="A job that starts within this starts in time; empty: one that starts before its deadline does.",
+                null=True,
+            ),
+        ),
+        migrations.RunPython(set_defaults, migrations.RunPython.noop),
+    ]
