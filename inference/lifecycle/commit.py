@@ -37,7 +37,7 @@ def create(jobs: Sequence[NewJob]) -> list[Job]:
     """Insert the rows, `queued`, with their first events, in one transaction. Publishes nothing."""
     rows = [_new_row(job) for job in jobs]
     events = [Event(job.id, job.created_at, JobEventKind.QUEUED, None, "", 0, "") for job in jobs]
-    with transaction.atomic():
+    with transaction.atomic(savepoint=False):  # two statements less in a caller's own transaction
         statements.insert_jobs(rows)
         statements.insert_events(events)
     for row, event in zip(rows, events, strict=True):
