@@ -1,14 +1,17 @@
-"""Objectives: which share of a tier's jobs should start in time."""
+"""Objectives: which share of a tier's jobs should start in time. Of bulk no more is taken than starts in time."""
 
 import django.core.validators
 from django.db import migrations, models
 
 SHARES = {"realtime": 0.95, "standard": 0.95, "bulk": 0.999}
+DAY_SECONDS = 86_400
 
 
 def set_defaults(apps, schema_editor):
     for tier, share in SHARES.items():
         apps.get_model("inference", "Tier").objects.filter(name=tier).update(objective_share=share)
+    bulk = apps.get_model("inference", "Tier").objects.filter(name="bulk", max_wait_seconds=None)
+    bulk.filter(start_deadline_seconds__gte=DAY_SECONDS).update(max_wait_seconds=DAY_SECONDS)
 
 
 class Migration(migrations.Migration):
