@@ -9,6 +9,7 @@ from typing import Final
 from uuid import UUID
 
 from inference import broker, fleet, guards, routing, turns, waiting
+from inference.admission import engines
 from inference.limits import Limits
 from inference.models import JobEvent, Worker
 from inference.routing import QueueName
@@ -42,6 +43,8 @@ class Outlook:
         """The queues' numbers, by name."""
         self._names = {name: routing.parse(name) for name in names}
         self._workers = [w for w in Worker.objects.all() if not fleet.is_stale(w.heartbeat_at, now=now)]
+        self.replicas = engines.live(self._workers, now=now)
+        """Those that capacity goes by."""
         self.now = now
         self._models: dict[str, list[str]] = {}
         self._tiers: dict[tuple[str, str], list[broker.QueueStats]] = {}

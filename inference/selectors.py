@@ -9,7 +9,6 @@ from typing import Final, Literal
 from django.db.models import Count, Q, QuerySet
 
 from inference import broker, capacity, clock, errors, estimates, fleet, objectives, routing, snapshot, waiting
-from inference.admission import engines
 from inference.models import Job, Worker
 from inference.objectives import Starts
 from inference.outlook import Outlook, QueueOutlook
@@ -193,7 +192,7 @@ def _queue_row(outlook: Outlook, queue: str, found: QueueOutlook, starts: Sequen
 def _capacity(outlook: Outlook, queue: str) -> int | None:
     name, limits = routing.parse(queue), outlook.limits
     model, tier = limits.models[name.model], limits.tiers[name.tier]
-    serving = capacity.fleet(model, queue, engines.replicas())
+    serving = capacity.fleet(model, queue, outlook.replicas)
     wait = capacity.borne_seconds(tier, model, serving)
     return (
         None

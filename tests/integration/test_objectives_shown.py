@@ -12,7 +12,6 @@ from django.test import Client
 from django.utils import timezone
 
 from inference import fleet, maintenance, selectors, submission
-from inference.admission import engines
 from inference.broker import Broker, ClaimRequest, Credit, TierTerms
 from inference.models import Job, QueueLimit, Tier
 from inference.objectives import Verdict
@@ -150,6 +149,5 @@ def test_capacity_follows_the_fleet_and_counts_the_start_of_its_engines(sluice: 
 
 
 def capacity() -> int | None:
-    engines.forget()
     [row] = [row for row in selectors.queue_rows() if row.queue == QUEUE]
     return row.capacity
