@@ -42,11 +42,10 @@ class TierAdmin(WithBacklog, KeptName, LimitAdmin):
     queues_by = "tier"
     bounds = frozenset({*consequences.TIER_CAPS, "max_in_flight", "max_wait_seconds"})
     list_display = (
-        *("name", "weight", "max_queued_jobs", "by_the_fleet", "max_in_flight", "picked_by"),
+        *("name", "weight", "max_queued_jobs", "by_the_fleet", "max_in_flight", "aim", "in_time"),
+        *(*backlog.COLUMNS, "picked_by"),
         _duration("max_wait_seconds", "max wait"),
         _duration("start_deadline_seconds", "start deadline"),
-        *("aim", "in_time"),
-        *backlog.COLUMNS,
     )
     list_editable = ("weight", "max_queued_jobs", "max_in_flight")
     fieldsets = (
