@@ -32,21 +32,9 @@ class Step:
     value: int
 
 
-VERBS: Final = (
-    "publish",
-    "publish",
-    "publish",
-    "retry",
-    "claim",
-    "claim",
-    "ack",
-    "drop",
-    "release",
-    "cancel",
-    "expire",
-)
-STEPS: Final = st.builds(Step, st.sampled_from((*VERBS, "wait")), st.integers(0, 12), st.integers(0, 3))
-WAITS_MS: Final = (400, 61_000, 1_000_000, 40_000_000)
+VERBS: Final = (*["publish"] * 3, *["claim"] * 2, "retry", "ack", "drop", "release", "cancel", "expire", "wait")
+STEPS: Final = st.builds(Step, st.sampled_from(VERBS), st.integers(0, 3), st.integers(0, 3))
+WAITS_MS: Final = (100, 61_000, 1_000_000, 40_000_000)
 
 
 class Counted:
@@ -155,6 +143,20 @@ class Both:
 @settings(max_examples=60)
 @given(history=st.lists(STEPS, min_size=10, max_size=80))
 def test_each_job_counts_once_on_any_history(valkey: str, history: list[Step]) -> None:
+    compare(valkey, history)
+
+
+STARTED_AND_GIVEN_UP: Final = "publish 1 0, claim 0 1, release 1 0, wait 0 1, cancel 1 1"
+RETRIED_AND_EXPIRED: Final = "retry 1 0, wait 0 1, expire 1 0"
+
+
+@pytest.mark.parametrize("history", [STARTED_AND_GIVEN_UP, RETRIED_AND_EXPIRED])
+def test_they_do_so_where_random_histories_seldom_lead(valkey: str, history: str) -> None:
+    steps = (step.split() for step in history.split(", "))
+    compare(valkey, [Step(verb, int(number), int(value)) for verb, number, value in steps])
+
+
+def compare(valkey: str, history: list[Step]) -> None:
     client = broker_module.connect(valkey)
     both = Both(Broker(client, prefix=f"{{starts-{secrets.token_hex(6)}}}:"))
     for step in history:
@@ -167,10 +169,10 @@ def starts(broker: Broker, now_ms: int) -> Starts:
     return objectives.read(kept, now_ms / 1000)[0]
 
 
-def test_a_job_that_is_parked_starts_when_it_begins(broker: Broker) -> None:
+def park(broker: Broker) -> Claimed:
+    """Claim a job that does not fit, at its time to be parked."""
     set_clock(broker, START_MS)
-    entry = make_entry(queue=QUEUES[0], prompt_tokens=5000)
-    broker.publish([entry])
+    broker.publish([make_entry(queue=QUEUES[0], prompt_tokens=5000)])
     small = ClaimRequest(
         QUEUES[:1], Credit(4, 100, may_park=True), limit=1, worker="w", lease_seconds=60, tiers=TERMS
     )
@@ -178,10 +180,20 @@ def test_a_job_that_is_parked_starts_when_it_begins(broker: Broker) -> None:
     set_clock(broker, START_MS + 3000)
     [parked] = broker.claim(small).jobs
     assert (parked.is_parked, starts(broker, START_MS + 3000)) == (True, Starts())
+    return parked
+
+
+def test_a_job_that_is_parked_starts_when_it_begins(broker: Broker) -> None:
+    parked = park(broker)
     assert [broker.began(parked.token, 4.0), broker.began(parked.token, 4.0)] == [True, True]
     assert starts(broker, START_MS + 3000) == Starts(1, 0)
     broker.ack(parked.token, status="succeeded")
     assert not broker.began(parked.token, 4.0)
+
+
+def test_a_parked_job_that_expires_before_it_begins_misses(broker: Broker) -> None:
+    broker.ack(park(broker).token, status="expired")
+    assert starts(broker, START_MS + 3000) == Starts(0, 1)
 
 
 def test_what_is_counted_takes_little_and_is_gone_after_a_day(broker: Broker) -> None:
