@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from django.db import DatabaseError, InterfaceError, OperationalError, connection
 
-from inference import lifecycle
+from inference import lifecycle, write_lock
 from inference.answer import Answer
 
 logger = logging.getLogger(__name__)
@@ -95,11 +95,14 @@ class GroupCommit:
     def _apply_stubbornly(self, changes: list[lifecycle.Change]) -> list[lifecycle.Applied]:
         for wait_seconds in RETRY_SECONDS:
             try:
-                return self._apply(changes)
+                return self._apply_once_free(changes)
             except (OperationalError, InterfaceError) as error:
                 _note(error, wait_seconds, len(changes))
                 time.sleep(wait_seconds)
-        return self._apply(changes)
+        return self._apply_once_free(changes)
+
+    def _apply_once_free(self, changes: list[lifecycle.Change]) -> list[lifecycle.Applied]:
+        return write_lock.once_free(lambda: self._apply(changes))
 
 
 def _note(error: DatabaseError | InterfaceError, wait_seconds: float, count: int) -> None:

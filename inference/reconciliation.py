@@ -3,13 +3,14 @@
 import logging
 import time
 import uuid
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final
 
 from django.conf import settings
 
-from inference import broker, lifecycle, maintenance, publication
+from inference import broker, lifecycle, maintenance, publication, snapshot
 from inference.models import Job, Tenant
 from inference.states import TERMINAL, JobStatus, ReleaseReason
 
@@ -32,6 +33,33 @@ class Reconciled:
     discarded: int = 0
     uncounted: int = 0
     """Jobs that a tenant's caps counted, and that are nowhere."""
+    unreserved: int = 0
+    """Jobs for whose costs a budget kept room, and that are nowhere."""
+
+
+@dataclass(slots=True)
+class Walk:
+    """Over what is kept under each of many names, a part at a time. It remembers where it was."""
+
+    name: str = ""
+    """The last whose parts were all looked at."""
+    cursor: str = "0"
+    """The broker's place in the next one's."""
+
+    def go(self, names: Iterable[str], sweep: Callable[[str, str, int], tuple[str, int]]) -> int:
+        """Sweep for a bounded time, by name; says how much that took off."""
+        ends_at, count = time.monotonic() + RUN_SECONDS, 0
+        for name in sorted(name for name in names if name > self.name):
+            while time.monotonic() < ends_at:
+                self.cursor, gone = sweep(name, self.cursor, maintenance.CHUNK)
+                count += gone
+                if self.cursor == "0":
+                    self.name = name
+                    break
+            else:
+                return count
+        self.name = ""
+        return count
 
 
 @dataclass(slots=True)
@@ -42,17 +70,16 @@ class Reconciler:
     """The last queued row looked at."""
     cursor: str = "0"
     """The broker's place in its entries."""
-    tenant: str = ""
-    """The last tenant whose jobs were all looked at."""
-    tenant_cursor: str = "0"
-    """The broker's place in the next one's."""
+    tenants: Walk = field(default_factory=Walk)
+    payers: Walk = field(default_factory=Walk)
 
     def run(self, now: datetime) -> Reconciled:
         """Put right what a bounded time allows. Raises broker.BrokerAway and django.db.Error: nothing is lost."""
         with maintenance.only_one("reconcile") as is_ours:
             if not is_ours:
                 return Reconciled()
-            done = Reconciled(self._publish(now), self._rescue(now), self._discard(now), self._sweep())
+            moved = self._publish(now), self._rescue(now), self._discard(now)
+            done = Reconciled(*moved, self._sweep_tenants(), self._sweep_costs())
         if done != Reconciled():
             logger.warning("Queue and rows differed: %s", done, extra={"action": "reconciled"})
         return done
@@ -85,20 +112,14 @@ class Reconciler:
                 break
         return count
 
-    def _sweep(self) -> int:
+    def _sweep_tenants(self) -> int:
         """Count no job for a tenant that is neither queued, leased nor reserved: its entry was lost."""
-        ends_at, count = time.monotonic() + RUN_SECONDS, 0
-        for tenant in Tenant.objects.filter(name__gt=self.tenant).order_by("name").values_list("name", flat=True):
-            while time.monotonic() < ends_at:
-                self.tenant_cursor, gone = broker.get_broker().sweep(tenant, self.tenant_cursor, maintenance.CHUNK)
-                count += gone
-                if self.tenant_cursor == "0":
-                    self.tenant = tenant
-                    break
-            else:
-                return count
-        self.tenant = ""
-        return count
+        names = Tenant.objects.values_list("name", flat=True)
+        return self.tenants.go(names, broker.get_broker().sweep)
+
+    def _sweep_costs(self) -> int:
+        """Keep no room in a budget for the costs of such a job."""
+        return self.payers.go(snapshot.limits().budgets, broker.get_broker().sweep_costs)
 
 
 def _waiting(after: uuid.UUID, now: datetime) -> list[Job]:

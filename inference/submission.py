@@ -23,6 +23,7 @@ from inference import (
     routing,
     selectors,
     snapshot,
+    write_lock,
 )
 from inference.admission import entrance
 from inference.estimates import Demand
@@ -88,7 +89,8 @@ def take(*, caller: Caller, items: Sequence[Submission]) -> Accepted:
     offer = _offer(caller, prepared)
     taken = entrance.admit(offer, limits)
     with _database_explained(), _withdrawn_on_failure(offer):
-        jobs = _write([preparation.finish(i, learned) for i, learned in zip(prepared, taken.learned, strict=True)])
+        accepted = [preparation.finish(i, learned) for i, learned in zip(prepared, taken.learned, strict=True)]
+        jobs = write_lock.once_free(functools.partial(_write, accepted))
     return Accepted(jobs, taken.headers)
 
 

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 from inference import broker, charges, clock
 from inference.answer import Answer
-from inference.broker.types import Token
+from inference.broker.types import Claimed, Token
 from inference.retries import Backoff
 from inference.states import JobStatus
 from workers.held import HELD, Held
@@ -79,9 +79,10 @@ class Settler:
 
         return self._put(_Asked(token, release, Answer()))
 
-    def began(self, token: Token, target_seconds: float | None) -> None:
-        """Count a parked job as started, before its end is told. Thread-safe."""
-        self._put(_Asked(None, lambda: self._connect().began(token, target_seconds), Answer()))
+    def began(self, claimed: Claimed, target_seconds: float | None) -> None:
+        """Count a job that was parked as started, before its end is told; others are by their claim. Thread-safe."""
+        if claimed.is_parked:
+            self._put(_Asked(None, lambda: self._connect().began(claimed.token, target_seconds), Answer()))
 
     def abandon(self, token: Token) -> None:
         """Hold a claim no more that turned out to be another's."""

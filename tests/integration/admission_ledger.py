@@ -156,13 +156,8 @@ class Ledger:
 
     def withdraw(self, job_id: UUID) -> None:
         if held := self.reserved.pop(job_id, None):
-            for name in (
-                f"burst:{held.asked.owner}",
-                f"rate:{held.asked.owner}",
-                f"rate:tenant={held.asked.tenant}",
-            ):
-                if held.admitted_ms is not None:
-                    self.window(name).give_back(held.admitted_ms, 1, held.tokens, self.now_ms)
+            for name in self.counted(held.asked) if held.admitted_ms is not None else ():
+                self.window(name).give_back(held.admitted_ms, 1, held.tokens, self.now_ms)
 
     def settle(self, held: Held, tokens: int | None) -> None:
         """Its end puts right what it was let in with."""
