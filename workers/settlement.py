@@ -80,7 +80,7 @@ class Settler:
         return self._put(_Asked(token, release, Answer()))
 
     def began(self, claimed: Claimed, target_seconds: float | None) -> None:
-        """Count a job that was parked as started, before its end is told; others are by their claim. Thread-safe."""
+        """Count a job that was parked as started, before its end is told; others are by claims. Thread-safe."""
         if claimed.is_parked:
             self._put(_Asked(None, lambda: self._connect().began(claimed.token, target_seconds), Answer()))
 
