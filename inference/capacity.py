@@ -53,6 +53,12 @@ def fleet(model: ModelLimits, queue: str, replicas: Iterable[Replica]) -> Fleet:
     return Fleet(len(serving), max(1, slots if serving else model.max_num_seqs), any(r.is_ready for r in serving))
 
 
+def own_slots(fleet: Fleet, caps: Iterable[int | None]) -> int | None:
+    """Return how many jobs of a queue run at once where caps in flight leave it fewer slots; None: they do not."""
+    least = min((cap for cap in caps if cap is not None), default=fleet.slots)
+    return max(1, least) if least < fleet.slots else None
+
+
 def max_wait_seconds(tier: TierLimits, caps: QueueCaps, model: ModelLimits, fleet: Fleet) -> float | None:
     """Return the longest wait that a queue bears; None where an admin's own cap decides."""
     return None if caps.is_explicit else borne_seconds(tier, model, fleet)
@@ -65,9 +71,9 @@ def borne_seconds(tier: TierLimits, model: ModelLimits, fleet: Fleet) -> float |
     return tier.max_wait_seconds + (0.0 if fleet.is_ready else model.engine_start_seconds)
 
 
-def jobs(fleet: Fleet, *, mean_seconds: float, wait_seconds: float) -> int:
-    """Return how many jobs of that service time the fleet starts within that wait."""
-    return math.floor(fleet.slots * wait_seconds / max(mean_seconds, 1e-6))
+def jobs(slots: int, *, mean_seconds: float, wait_seconds: float) -> int:
+    """Return how many jobs of that service time begin in so many slots within that wait."""
+    return math.floor(slots * wait_seconds / max(mean_seconds, 1e-6))
 
 
 def model_bytes(model: ModelLimits, replicas: int) -> int:

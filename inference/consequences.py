@@ -5,6 +5,7 @@ from decimal import Decimal
 from typing import Any, Final
 
 from inference.rows import QueueRow
+from inference.states import OnFull
 
 REFUSED: Final = "new jobs get 429 until there are fewer"
 HELD: Final = "no more start until fewer run"
@@ -38,7 +39,7 @@ def of_queue(before: Any, after: Any, row: QueueRow) -> list[str]:
 
 def paused(row: QueueRow) -> str:
     """Of a pause."""
-    return f"Pause {row.queue}: its {_jobs(row.jobs)} waiting would not start until it is resumed."
+    return f"Pause {row.queue}: nothing of it would start until it is resumed; {_jobs(row.jobs)} wait in it."
 
 
 def drained(row: QueueRow) -> str:
@@ -63,6 +64,7 @@ def of_tier(before: Any, after: Any, rows: Sequence[QueueRow]) -> list[str]:
     """Of a change of a tier, whose queues are given."""
     told = _caps(TIER_CAPS, before, after, rows, f"Tier {after}")
     told += _in_flight(f"Tier {after}", before, after, _most_running(rows, lambda row: row.model))
+    told += _holding(before, after, rows)
     waits = [row.expected_wait_seconds for row in rows if row.expected_wait_seconds is not None]
     then = "new jobs get 429 until it is shorter"
     return told + lowered(
@@ -151,6 +153,16 @@ def _caps(fields: Mapping[str, str], before: Any, after: Any, rows: Iterable[Que
             then=REFUSED,
         )
     ]
+
+
+def _holding(before: Any, after: Any, rows: Sequence[QueueRow]) -> list[str]:
+    if before.on_full != OnFull.HOLD:
+        return []
+    if after.on_full != OnFull.HOLD:
+        return [f"Tier {after}: calls that a full queue would take on hold get 429 at once."]
+    most = max((row.on_hold for row in rows), default=0)
+    what, then = f"Tier {after}: max held jobs", "more calls get 429 at once until there are fewer"
+    return lowered(what, before.max_held_jobs, after.max_held_jobs, now=most, then=then)
 
 
 def _in_flight(whose: str, before: Any, after: Any, running: int) -> list[str]:

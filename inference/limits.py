@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from inference.charges import NO_PRICES, PriceList
+from inference.states import OnFull
 
 MAX_BODY_BYTES: Final = 8 * 1024 * 1024
 """Largest request body accepted by the API (fails closed: 413)."""
@@ -37,6 +38,12 @@ class TierLimits:
     """The same in tokens, of prompts and expected output; None is unbounded."""
     max_queued_bytes: int | None = None
     """The same in bytes of the requests; None is unbounded."""
+    on_full: OnFull = OnFull.REJECT
+    """What its full queues do."""
+    hold_seconds: float = 20.0
+    """A call on hold that has not started after so long is refused."""
+    max_held_jobs: int = 2_000
+    """Most calls on hold in each of its queues (fails closed: 429)."""
     max_attempts: int = 3
     """A job whose worker died this often fails."""
     uses_reserve: bool = False
@@ -253,6 +260,12 @@ class Limits:
             bytes=default.max_queued_bytes if own.max_bytes is None else own.max_bytes,
             is_explicit=own.max_jobs is not None,
         )
+
+    def caps_in_flight(self, queue: str, tier: str, length: str) -> tuple[int | None, ...]:
+        """Return how many of the queue's jobs may run, as itself, its tier and its length class are capped."""
+        found = self.lengths.get(length)
+        capped = self.of_queue(queue).max_in_flight, self.tiers[tier].max_in_flight
+        return (*capped, found.max_in_flight if found else None)
 
     def of_queue(self, queue: str) -> QueueLimits:
         """Return what is set for `queue` alone."""

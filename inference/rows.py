@@ -30,6 +30,8 @@ class QueueRow:
     """Of the requests in the backlog."""
     own_cap: int | None = None
     """Most jobs that may wait, set by an admin for this queue alone; None: as its tier."""
+    on_hold: int = 0
+    """Of the backlog, taken beyond the caps for a while."""
     capacity: int | None = None
     """Jobs that its live workers start within the tier's max wait; None: that has no bound."""
     claims_per_second: float = 0.0
@@ -103,6 +105,8 @@ class Totals:
 
     jobs: int
     """Backlog of all queues."""
+    on_hold: int
+    """Of it."""
     tokens: int
     backlog_seconds: float
     """Of the queue that waits longest."""

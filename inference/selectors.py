@@ -103,6 +103,7 @@ def totals(queues: Sequence[QueueRow], workers: Sequence[WorkerRow]) -> Totals:
     waits = [queue.expected_wait_seconds for queue in queues if queue.expected_wait_seconds is not None]
     return Totals(
         jobs=sum(queue.jobs for queue in queues),
+        on_hold=sum(queue.on_hold for queue in queues),
         tokens=sum(queue.tokens for queue in queues),
         backlog_seconds=max((queue.backlog_seconds for queue in queues), default=0.0),
         expected_wait_seconds=max(waits, default=None),
@@ -177,6 +178,7 @@ def _queue_row(outlook: Outlook, queue: str, found: QueueOutlook, starts: Sequen
         cap=outlook.limits.queue_caps(queue, name.tier).jobs,
         bytes=stats.bytes,
         own_cap=own.max_jobs,
+        on_hold=stats.on_hold,
         capacity=_capacity(outlook, queue),
         claims_per_second=stats.claims_per_second,
         objective=objectives.stand(tier.objective_share, tier.target_wait_seconds, starts),
@@ -194,11 +196,10 @@ def _capacity(outlook: Outlook, queue: str) -> int | None:
     model, tier = limits.models[name.model], limits.tiers[name.tier]
     serving = capacity.fleet(model, queue, outlook.replicas)
     wait = capacity.borne_seconds(tier, model, serving)
-    return (
-        None
-        if wait is None
-        else capacity.jobs(serving, mean_seconds=outlook.job_seconds(queue), wait_seconds=wait)
-    )
+    if wait is None:
+        return None
+    slots = capacity.own_slots(serving, limits.caps_in_flight(queue, name.tier, name.length)) or serving.slots
+    return capacity.jobs(slots, mean_seconds=outlook.job_seconds(queue), wait_seconds=wait)
 
 
 def _age(stats: broker.QueueStats, now: datetime) -> float:

@@ -42,6 +42,15 @@ RETRYABLE: Final = TERMINAL - {JobStatus.SUCCEEDED}
 """What an admin may queue again by hand. Not a transition: the same job begins anew, its history kept."""
 
 
+class OnFull(StrEnum):
+    """What a tier's full queues do with more."""
+
+    REJECT = "reject"
+    """429 at once."""
+    HOLD = "hold"
+    """A synchronous call waits all the same, and gets 429 if it has not started after a while; others at once."""
+
+
 class JobEventKind(StrEnum):
     """One row of a job's history."""
 
@@ -69,6 +78,10 @@ class FailureReason(StrEnum):
     ATTEMPTS_EXHAUSTED = "attempts_exhausted"
     """Its worker died under it `max_attempts` times."""
     RUN_TIMEOUT = "run_timeout"
+
+
+HOLD_ENDED: Final = "queue_full"
+"""The `error_code` of a job that is `expired` since it did not start on hold."""
 
 
 class ReleaseReason(StrEnum):

@@ -26,6 +26,8 @@ from inference import (
     write_lock,
 )
 from inference.admission import entrance
+from inference.admission.holds import Hold
+from inference.admission.terms import Candidate
 from inference.estimates import Demand
 from inference.lifecycle import NewJob
 from inference.limits import MAX_JOBS_PER_CALL, Limits
@@ -43,6 +45,8 @@ class Accepted:
     """Jobs that were taken."""
 
     jobs: list[Job]
+    holds: Sequence[Hold | None]
+    """Of each, on what terms it is on hold."""
     headers: Mapping[str, str]
     """How the caller's rates stand, as OpenAI names it; empty where it has none."""
 
@@ -89,9 +93,9 @@ def take(*, caller: Caller, items: Sequence[Submission]) -> Accepted:
     offer = _offer(caller, prepared)
     taken = entrance.admit(offer, limits)
     with _database_explained(), _withdrawn_on_failure(offer):
-        accepted = [preparation.finish(i, learned) for i, learned in zip(prepared, taken.learned, strict=True)]
+        accepted = list(_finished(prepared, taken))
         jobs = write_lock.once_free(functools.partial(_write, accepted))
-    return Accepted(jobs, taken.headers)
+    return Accepted(jobs, taken.holds, taken.headers)
 
 
 def cancel(*, caller: Caller | None, job_id: uuid.UUID) -> Job:
@@ -134,6 +138,11 @@ def _queue_anew(job_id: uuid.UUID) -> None:
         raise errors.InvalidRequest(message, code="not_retryable", status=409)
 
 
+def _finished(prepared: Sequence[Prepared], taken: entrance.Taken) -> Iterator[tuple[NewJob, broker.Entry]]:
+    for item, learned, hold in zip(prepared, taken.learned, taken.holds, strict=True):
+        yield preparation.finish(item, learned, hold_seconds=hold.seconds if hold else None)
+
+
 def _offer(caller: Caller, prepared: Sequence[Prepared]) -> entrance.Offer:
     owner = estimates.owner(api_key_id=caller.api_key_id, tenant=caller.tenant)
     return entrance.Offer(
@@ -143,12 +152,13 @@ def _offer(caller: Caller, prepared: Sequence[Prepared]) -> entrance.Offer:
         tenant_limits=caller.tenant_limits,
         ticket=f"{owner}:{_digest(prepared)}",
         candidates=[
-            entrance.Candidate(
+            Candidate(
                 job_id=item.job_id,
                 queue=item.queue,
                 model=item.model,
                 demand=item.demand,
                 request_bytes=item.request_bytes,
+                may_be_held=item.draft.submission.synchronous,
             )
             for item in prepared
         ],
@@ -167,7 +177,7 @@ def _offer_of(caller: Caller | None, job: Job, limits: Limits) -> entrance.Offer
     """Return the offer of a job that is queued again. An admin's (no caller) goes by no rate."""
     if job.model_id not in limits.models:
         raise errors.NotFound(f"model {job.model_id!r} is not served any more", code="model_not_found")
-    candidate = entrance.Candidate(
+    candidate = Candidate(
         job_id=job.id,
         queue=routing.parse(job.queue),
         model=limits.models[job.model_id],

@@ -1,13 +1,14 @@
 """Forms of limits: what no field can know of itself is checked here, and said in words."""
 
 from datetime import datetime
-from typing import Any
+from typing import Any, ClassVar
 
 from django import forms
 from django.utils import timezone
 
 from inference import snapshot
 from inference.models import LengthClass, Tier
+from inference.states import OnFull
 
 
 class LimitForm(forms.ModelForm):
@@ -55,7 +56,14 @@ class TierForm(LimitForm):
             "target_wait_seconds", "max_wait_seconds", "jobs that would miss the objective are not even taken"
         )
         self.check_order("max_wait_seconds", "start_deadline_seconds", "jobs would be taken that expire first")
+        self._check_hold()
         return cleaned
+
+    def _check_hold(self) -> None:
+        """Refuse a hold that ends after its calls have expired, and one for nobody."""
+        self.check_order("hold_seconds", "sync_start_deadline_seconds", "calls on hold would expire first")
+        if self.would_be("on_full") == OnFull.HOLD and self.would_be("max_held_jobs") == 0:
+            self.refuse("max_held_jobs", "With none on hold, full queues refuse all: choose reject instead.")
 
 
 class LengthClassForm(LimitForm):
@@ -107,6 +115,9 @@ class ServedModelForm(LimitForm):
 
 class QueueLimitForm(LimitForm):
     """Limits of a queue that exists."""
+
+    class Meta:
+        help_texts: ClassVar = {"queue": "model.tier.length, by their names."}
 
     def clean_queue(self) -> str:
         """Refuse the name of no queue: it would hold nothing back."""

@@ -40,7 +40,7 @@ class TierAdmin(WithBacklog, KeptName, LimitAdmin):
 
     form = TierForm
     queues_by = "tier"
-    bounds = frozenset({*consequences.TIER_CAPS, "max_in_flight", "max_wait_seconds"})
+    bounds = frozenset({*consequences.TIER_CAPS, "max_in_flight", "max_wait_seconds", "on_full", "max_held_jobs"})
     list_display = (
         *("name", "weight", "max_queued_jobs", "by_the_fleet", "max_in_flight", "aim", "in_time"),
         *(*backlog.COLUMNS, "picked_by"),
@@ -55,7 +55,10 @@ class TierAdmin(WithBacklog, KeptName, LimitAdmin):
             "How much is taken",
             {
                 "description": "Live within a second. Fails closed: without Redis nothing is taken.",
-                "fields": ("max_wait_seconds", "max_queued_jobs", "max_queued_tokens", "max_queued_bytes"),
+                "fields": (
+                    *("max_wait_seconds", "max_queued_jobs", "max_queued_tokens", "max_queued_bytes"),
+                    *("on_full", "hold_seconds", "max_held_jobs"),
+                ),
             },
         ),
         (
@@ -134,6 +137,23 @@ class QueueLimitAdmin(WithHalts, WithBacklog, KeptName, LimitAdmin):
     list_filter = ("is_paused", "is_draining")
     search_fields = ("queue",)
     readonly_fields = ("now", "halted")
+    fieldsets = (
+        (None, {"fields": ("queue",)}),
+        (
+            "How much is taken",
+            {
+                "description": "Live within a second. Fails closed: without Redis nothing is taken.",
+                "fields": ("max_jobs", "max_tokens", "max_bytes", "now"),
+            },
+        ),
+        (
+            "How much runs",
+            {
+                "description": "Live within a second. Fails closed: jobs wait.",
+                "fields": ("max_in_flight", "is_paused", "is_draining", "halted"),
+            },
+        ),
+    )
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[QueueLimit]:
         """Return a row for each queue: the first look at one makes it, with no limits."""

@@ -26,6 +26,12 @@ class QueueFacts:
     """What those are expected to take, each for itself."""
     leases: int
     """Jobs that run, of all queues of its model."""
+    work_ms: int = 0
+    """What its own waiting jobs are expected to take, each for itself."""
+    own_leases: int = 0
+    """Its own jobs that run."""
+    held: int = 0
+    """Of its jobs, those on hold."""
     kept: int = 0
     """Room that is kept for those whose turn it is: refused before, and asked to come back by now."""
 
@@ -70,13 +76,21 @@ def decide(asked: Asked, amounts: Mapping[str, Amount], facts: Facts) -> Refusal
 
 
 def wait_ms(terms: QueueTerms, amount: Amount, facts: QueueFacts) -> int:
-    """Return how long the last of the jobs would wait behind all of its line, once the free slots are taken."""
-    before = facts.line_jobs + facts.kept
-    to_end = before + amount.jobs - max(0, terms.slots - facts.leases)
-    if to_end <= 0:
-        return 0
-    known = max(1, facts.line_jobs + amount.jobs)
-    return math.ceil(to_end * (facts.line_work_ms + amount.work_ms) / known / terms.slots)
+    """Return how long the last of the jobs would wait behind all of its line, once the free slots are taken.
+
+    Where caps in flight leave the queue fewer slots, at least as long as behind its own jobs in those.
+    """
+    known, work = facts.line_jobs + amount.jobs, facts.line_work_ms + amount.work_ms
+    wait = _wait(known, facts.kept, work, terms.slots - facts.leases, terms.slots)
+    if terms.own_slots is None:
+        return wait
+    known, work = facts.jobs + amount.jobs, facts.work_ms + amount.work_ms
+    return max(wait, _wait(known, facts.kept, work, terms.own_slots - facts.own_leases, terms.own_slots))
+
+
+def _wait(jobs: int, kept: int, work_ms: int, free: int, slots: int) -> int:
+    to_end = jobs + kept - max(0, free)
+    return 0 if to_end <= 0 else math.ceil(to_end * work_ms / max(1, jobs) / slots)
 
 
 def _rates(asked: Asked, amounts: Mapping[str, Amount], facts: Facts) -> Iterator[Refusal]:
@@ -119,7 +133,21 @@ def _budgets(asked: Asked, amounts: Mapping[str, Amount], facts: Facts) -> Itera
 
 def _queues(asked: Asked, amounts: Mapping[str, Amount], facts: Facts) -> Iterator[Refusal]:
     for terms in asked.queues:
-        yield from _queue(terms, amounts[terms.name], facts.queues[terms.name])
+        amount, of_queue = amounts[terms.name], facts.queues[terms.name]
+        if held(terms, amount, of_queue) is None:
+            yield from _queue(terms, amount, of_queue)
+
+
+def held(terms: QueueTerms, amount: Amount, facts: QueueFacts) -> Refusal | None:
+    """Return what a queue would refuse jobs for that it takes on hold; None: it takes or refuses them."""
+    found = list(_queue(terms, amount, facts))
+    is_barred = any(each.reason is Reason.MODEL_BYTES or _never_fits(each) for each in found)
+    has_place = facts.held + amount.jobs <= terms.held_jobs
+    return found[0] if found and has_place and not is_barred else None
+
+
+def _never_fits(refusal: Refusal) -> bool:
+    return refusal.reason is not Reason.WAIT and refusal.asked > refusal.limit
 
 
 def _queue(terms: QueueTerms, amount: Amount, facts: QueueFacts) -> Iterator[Refusal]:

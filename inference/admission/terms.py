@@ -6,8 +6,17 @@ from enum import StrEnum
 from uuid import UUID
 
 from inference.charges import FREE, UnitCosts
-from inference.estimates import Learned
-from inference.limits import NO_KEY_LIMITS, NO_TENANT_LIMITS, Budget, KeyLimits, QueueCaps, TenantLimits
+from inference.estimates import Demand, Learned
+from inference.limits import (
+    NO_KEY_LIMITS,
+    NO_TENANT_LIMITS,
+    Budget,
+    KeyLimits,
+    ModelLimits,
+    QueueCaps,
+    TenantLimits,
+)
+from inference.routing import QueueName
 
 
 class Reason(StrEnum):
@@ -40,6 +49,8 @@ class QueueTerms:
     """None: whatever wait is expected."""
     slots: int
     """Jobs that its fleet runs at once, at least one."""
+    own_slots: int | None = None
+    """Those that caps in flight leave to its own jobs, at least one; None: as many."""
     prompt_ms: float
     """Service time of a prompt token."""
     output_ms: float
@@ -49,6 +60,8 @@ class QueueTerms:
     """What was learned of the owner holds instead of `expected_tokens`."""
     model_bytes: int | None = None
     """Most bytes that may wait in all queues of the model, for this tier."""
+    held_jobs: int = 0
+    """Most that may be on hold; 0: none of these jobs may."""
     line: tuple[str, ...]
     """Queues whose jobs it waits behind: of its own tier, itself too, and of weightier ones."""
     others: tuple[str, ...] = ()
@@ -67,6 +80,21 @@ class Wanted:
     """Output that its `max_tokens` and the model allow."""
     bytes: int
     """Of its request."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """A job that asks to be taken."""
+
+    job_id: UUID
+    queue: QueueName
+    model: ModelLimits
+    demand: Demand
+    request_bytes: int
+    may_be_held: bool = False
+    """Its client waits for the answer."""
+    expected_tokens: int | None = None
+    """Output, where it is known from before; else it is estimated."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,6 +154,8 @@ class Answer:
     of_key: Usage | None = None
     """Of the last minute, with these jobs if they are taken; None where there is no such limit."""
     of_tenant: Usage | None = None
+    held: Mapping[str, Refusal] = field(default_factory=dict)
+    """Queues that took the jobs on hold, and what they would have refused for."""
 
     @property
     def accepted(self) -> bool:

@@ -31,9 +31,16 @@ def parse(asked: Asked, reply: list[Any]) -> Answer:
         numbers = (int(limit), int(value), int(more), int(after) if after else None)
         refusal = Refusal(Reason(reason.decode()), name.decode(), *numbers, int(spent or 0))
     by_queue = {
-        terms.name: rates.parse_learned(*found) for terms, found in zip(asked.queues, learned, strict=True)
+        terms.name: rates.parse_learned(output, speed)
+        for terms, (output, speed, _) in zip(asked.queues, learned, strict=True)
     }
-    return Answer(refusal, by_queue, _usage(of_key), _usage(of_tenant))
+    names = [terms.name for terms in asked.queues]
+    held = {name: _held(name, *told) for name, (*_, told) in zip(names, learned, strict=True) if told}
+    return Answer(refusal, by_queue, _usage(of_key), _usage(of_tenant), held)
+
+
+def _held(name: str, reason: bytes, limit: bytes, value: bytes, more: bytes) -> Refusal:
+    return Refusal(Reason(reason.decode()), name, int(limit), int(value), int(more))
 
 
 def _usage(told: Any) -> Usage | None:
@@ -55,10 +62,12 @@ def _queue(owner: str, terms: QueueTerms) -> list[scripts.Argument]:
         caps.jobs,
         *map(_or_none, (caps.tokens, caps.bytes, terms.max_wait_ms)),
         terms.slots,
+        _or_none(terms.own_slots),
         terms.prompt_ms,
         terms.output_ms,
         terms.expected_tokens,
         _or_none(terms.model_bytes),
+        terms.held_jobs,
         len(terms.line),
         len(terms.line) + len(terms.others),
         *terms.costs,

@@ -34,6 +34,13 @@ class QueueVerbs(base.Verbs):
         if job_ids:
             self._call("withdraw", owner, *base.raw(job_ids))
 
+    def turn(self, queue: str, ticket: str, *, jobs: int, drain_per_ms: float) -> int:
+        """Return in how many ms those with the ticket may come back, and keep room for them then.
+
+        `drain_per_ms` is what should leave the queue, where that is not measured.
+        """
+        return int(self._call("turn", queue, ticket, jobs, repr(drain_per_ms)))
+
     def publish(self, entries: Sequence[Entry]) -> list[bool]:
         """Queue the jobs that are neither queued nor leased, and ring. One script per 100; False: was held."""
         chunks = (entries[i : i + JOBS_PER_SCRIPT] for i in range(0, len(entries), JOBS_PER_SCRIPT))
@@ -100,9 +107,10 @@ class QueueVerbs(base.Verbs):
         rows = self._call("stats", *queues) if queues else []
         return [
             QueueStats(
-                queue, jobs, tokens, int(oldest) if oldest else None, leases, size, work / 1000, float(rate)
+                *(queue, jobs, tokens, int(oldest) if oldest else None, leases, size, work / 1000),
+                *(on_hold, float(rate)),
             )
-            for queue, (jobs, tokens, oldest, leases, size, work, rate) in zip(queues, rows, strict=True)
+            for queue, (jobs, tokens, oldest, leases, size, work, on_hold, rate) in zip(queues, rows, strict=True)
         ]
 
     def set_tenant_weight(self, tenant: str, weight: float) -> None:

@@ -144,6 +144,8 @@ class QueueStats:
     """Of the requests that wait."""
     work_seconds: float = 0.0
     """What those that wait are expected to take, each for itself."""
+    on_hold: int = 0
+    """Of those that wait, taken beyond the caps for a while."""
     claims_per_second: float = 0.0
     """Over the last half minute: how fast it drains."""
 

@@ -16,7 +16,7 @@ def set_defaults(apps, schema_editor):
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("inference", "0011_add_edits_and_roles"),
+        ("inference", "0012_add_holding"),
     ]
 
     operations = [

@@ -5,7 +5,9 @@ from typing import ClassVar
 from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 
+from inference.models.choices import choices_of
 from inference.models.validators import list_of_strings, slug
+from inference.states import OnFull
 
 
 class Tier(models.Model):
@@ -64,6 +66,23 @@ class Tier(models.Model):
         null=True,
         blank=True,
         help_text="Most bytes of requests that may wait in each of its queues, likewise; empty for no bound.",
+    )
+    on_full = models.CharField(
+        "when full",
+        max_length=8,
+        choices=choices_of(OnFull),
+        default=OnFull.REJECT,
+        help_text="What its full queues do with more. reject: 429 at once. hold: calls whose client waits for the "
+        "answer are taken all the same, on hold: they start in time, or get 429; all others get 429 at once.",
+    )
+    hold_seconds = models.FloatField(
+        default=20,
+        validators=[MinValueValidator(0.1)],
+        help_text="A call on hold that has not started after so long gets 429.",
+    )
+    max_held_jobs = models.PositiveIntegerField(
+        default=2_000,
+        help_text="Most calls on hold at once in each of its queues, beyond the caps above; more get 429 at once.",
     )
     max_attempts = models.PositiveSmallIntegerField(
         default=3,

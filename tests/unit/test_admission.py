@@ -136,8 +136,14 @@ def test_a_cold_start_may_be_waited_for_and_an_own_cap_asks_for_no_wait() -> Non
 
 
 def test_capacity_is_slots_by_rate_by_wait() -> None:
-    fleet = capacity.Fleet(2, 64, is_ready=True)
-    assert capacity.jobs(fleet, mean_seconds=2.0, wait_seconds=30.0) == 960
+    assert capacity.jobs(64, mean_seconds=2.0, wait_seconds=30.0) == 960
+
+
+@pytest.mark.parametrize(
+    ("caps", "slots"), [((), None), ((None, 64), None), ((None, 9, 4), 4), ((0, None), 1), ((100,), None)]
+)
+def test_caps_in_flight_leave_a_queue_fewer_slots(caps: tuple[int | None, ...], slots: int | None) -> None:
+    assert capacity.own_slots(capacity.Fleet(2, 64, is_ready=True), caps) == slots
 
 
 def test_bytes_follow_the_engines_unless_an_admin_says() -> None:

@@ -38,7 +38,8 @@ def queue(**changes: Any) -> Row:
 
 def tier(**changes: Any) -> Row:
     kept = {"name": "bulk", "max_queued_jobs": 100, "max_queued_tokens": None, "max_in_flight": None}
-    return Row(**kept | {"max_wait_seconds": None, "max_queued_bytes": None} | changes)
+    kept |= {"max_wait_seconds": None, "max_queued_bytes": None, "on_full": "reject", "max_held_jobs": 5}
+    return Row(**kept | changes)
 
 
 @pytest.mark.parametrize(
@@ -52,7 +53,7 @@ def tier(**changes: Any) -> Row:
         ({"max_tokens": 2999}, ["max tokens of 2,999 is below the 3,000"]),
         ({"max_in_flight": 3}, ["max in flight of 3 is below the 4 that there are now: no more start"]),
         ({"max_in_flight": 4}, []),
-        ({"is_paused": True}, ["its 12 jobs waiting would not start"]),
+        ({"is_paused": True}, ["nothing of it would start until it is resumed; 12 jobs wait"]),
         ({"is_draining": True}, ["it would take no more jobs (503)"]),
     ],
 )
@@ -76,6 +77,19 @@ def test_a_tiers_caps_hold_for_each_of_its_queues_and_in_flight_for_each_model()
     assert consequences.of_tier(tier(), tier(max_in_flight=8), rows) == []
     assert "below the 8" in consequences.of_tier(tier(), tier(max_in_flight=7), rows)[0]
     assert "below the 25" in consequences.of_tier(tier(), tier(max_wait_seconds=20.0), rows)[0]
+
+
+def test_the_end_of_holding_is_asked_about_and_its_begin_is_not() -> None:
+    [line] = consequences.of_tier(tier(on_full="hold"), tier(), [ROW])
+    assert line == "Tier bulk: calls that a full queue would take on hold get 429 at once."
+    assert consequences.of_tier(tier(), tier(on_full="hold", max_held_jobs=0), [ROW]) == []
+
+
+def test_fewer_on_hold_than_there_are_is_asked_about() -> None:
+    before, rows = tier(on_full="hold"), [replace(ROW, on_hold=3)]
+    [line] = consequences.of_tier(before, tier(on_full="hold", max_held_jobs=2), rows)
+    assert "max held jobs of 2 is below the 3 that there are now: more calls get 429 at once" in line
+    assert consequences.of_tier(before, tier(on_full="hold", max_held_jobs=3), rows) == []
 
 
 def test_a_model_that_is_disabled_says_what_would_not_start() -> None:

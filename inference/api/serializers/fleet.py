@@ -45,6 +45,9 @@ class QueueSerializer(serializers.Serializer[Any]):
     own_cap = serializers.IntegerField(
         allow_null=True, help_text="The same, set for this queue alone; it holds whatever wait is expected."
     )
+    on_hold = serializers.IntegerField(
+        help_text="Calls among those that wait that it took beyond that, for a while."
+    )
     capacity = serializers.IntegerField(
         allow_null=True,
         help_text="Jobs that its live workers start within the tier's max wait; null where that has no bound.",

@@ -10,9 +10,12 @@ from typing import Any, Final
 import uuid_utils.compat
 
 from inference import errors, executor, fields, results, snapshot, submission
+from inference.admission import holds
+from inference.admission.holds import Hold
+from inference.api import ahead
 from inference.broker.types import CHUNK, END, GAP, INTERRUPTED, Event
 from inference.models import Job
-from inference.states import TERMINAL, Endpoint
+from inference.states import HOLD_ENDED, TERMINAL, Endpoint, JobStatus
 from inference.submission import Caller, Submission
 
 logger = logging.getLogger(__name__)
@@ -31,6 +34,8 @@ class Accepted:
     service_tier: str
     """The tier as OpenAI's `service_tier` spells it."""
     streamed: bool
+    hold: Hold | None
+    """On what terms the job is on hold."""
     rate_headers: Mapping[str, str]
 
 
@@ -43,18 +48,22 @@ class Call:
         self.is_settled = False
         """Nothing is left to cancel: the job ended, its output was delivered, or it goes on for the record."""
         self._submitting: asyncio.Task[Accepted] | None = None
+        self._hold: Hold | None = None
 
     async def submit(
         self, endpoint: Endpoint, body: Mapping[str, Any], *, mailbox: str, body_bytes: int
     ) -> Accepted:
         """Submit the job. Raises what `submission.submit` and `executor.run_for` raise."""
         job_id = self.inbox.job_id
+        ahead.plan("limits", _read_limits, seconds_left=snapshot.seconds_left())
         work = executor.run_for(
             body_bytes, _submit, self.caller, endpoint, body, job_id=job_id, mailbox=mailbox, synchronous=True
         )
         self._submitting = asyncio.create_task(work)
         # The client may leave now: the submission goes on, and `abandon` cancels what it made.
-        return await asyncio.shield(self._submitting)
+        accepted = await asyncio.shield(self._submitting)
+        self._hold = accepted.hold
+        return accepted
 
     async def hear(self) -> list[Event]:
         """Wait for what matters to the client: output, its end, the job's end. Returns all that is there."""
@@ -74,14 +83,17 @@ class Call:
                 return heard
 
     async def finish(self) -> Job:
-        """Wait for the job's end and return its row."""
+        """Wait for the job's end and return its row. Errors as of `row`."""
         while not self.is_settled:
             await self.hear()
         return await self.row()
 
     async def row(self) -> Job:
-        """Return the job's row."""
-        return await executor.run(_read, self.inbox.job_id)
+        """Return the job's row. Raises errors.Rejected if the job ended on hold."""
+        job = await executor.run(_read, self.inbox.job_id)
+        if self._hold and (job.status, job.error_code) == (JobStatus.EXPIRED, HOLD_ENDED):
+            raise await executor.run(holds.refused, self._hold)
+        return job
 
     async def abandon(self) -> None:
         """Cancel the job unless the call is settled; done when the cancel is, whoever cancels the caller."""
@@ -126,6 +138,11 @@ def new_job_id() -> uuid.UUID:
     return uuid_utils.compat.uuid7()
 
 
+async def _read_limits() -> None:
+    """Read the limits that submissions go by, before they are too old."""
+    await executor.run(snapshot.limits, max_age_seconds=ahead.LEAD_SECONDS)
+
+
 def _submit(
     caller: Caller,
     endpoint: Endpoint,
@@ -140,7 +157,13 @@ def _submit(
     job = taken.jobs[0]
     tier = snapshot.limits().tiers.get(job.tier_id)
     service_tier = tier.service_tiers[0] if tier and tier.service_tiers else job.tier_id
-    return Accepted(tier=job.tier_id, service_tier=service_tier, streamed=job.streamed, rate_headers=taken.headers)
+    return Accepted(
+        tier=job.tier_id,
+        service_tier=service_tier,
+        streamed=job.streamed,
+        hold=taken.holds[0],
+        rate_headers=taken.headers,
+    )
 
 
 def _read(job_id: uuid.UUID) -> Job:

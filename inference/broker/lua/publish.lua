@@ -16,7 +16,7 @@ end
 
 local function publish(queue, id, tenant, prompt, expected, estimate, arrival, mailbox, streamed, weight, bytes, alone,
     counts)
-  local reserved = end_reservation(id)
+  local reserved = end_reservation(id, true)
   if call('EXISTS', P .. 'e:' .. id) == 1 then return 0 end
   set_weight(tenant, weight)
   local entry = { queue = queue, tenant = tenant, prompt = prompt, expected = expected, estimate = estimate,
