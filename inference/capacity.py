@@ -61,7 +61,12 @@ def own_slots(fleet: Fleet, caps: Iterable[int | None]) -> int | None:
 
 def max_wait_seconds(tier: TierLimits, caps: QueueCaps, model: ModelLimits, fleet: Fleet) -> float | None:
     """Return the longest wait that a queue bears; None where an admin's own cap decides."""
-    if tier.max_wait_seconds is None or caps.is_explicit:
+    return None if caps.is_explicit else borne_seconds(tier, model, fleet)
+
+
+def borne_seconds(tier: TierLimits, model: ModelLimits, fleet: Fleet) -> float | None:
+    """Return the longest wait that a tier bears now: longer while engines start; None: any."""
+    if tier.max_wait_seconds is None:
         return None
     return tier.max_wait_seconds + (0.0 if fleet.is_ready else model.engine_start_seconds)
 

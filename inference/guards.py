@@ -56,6 +56,8 @@ class TierTerms:
     gather_jobs: int = 0
     """A worker with jobs in flight leaves fewer than this waiting for `gather_seconds`; 0: it does not wait."""
     gather_seconds: float = 0.0
+    target_seconds: float | None = None
+    """A job that waited no longer starts in time; None: any that starts does. It bounds nothing."""
 
 
 NO_TERMS: Final = TierTerms()

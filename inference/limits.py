@@ -55,6 +55,10 @@ class TierLimits:
     gather_jobs: int = 0
     """A busy worker leaves fewer waiting jobs than this alone for `gather_seconds`; 0 turns it off."""
     gather_seconds: float = 0.0
+    target_wait_seconds: float | None = None
+    """A job that starts within it starts in time; None: one that starts before its deadline does."""
+    objective_share: float | None = None
+    """Of the jobs that should start in time: told and alerted on, and decides nothing. None: no objective."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -187,5 +187,5 @@ def _end(ids: Sequence[uuid.UUID], now: datetime) -> int:
     applied = lifecycle.apply([lifecycle.Expire(job_id) for job_id in ids], now=now)
     for answer in applied:
         if answer.moved:
-            broker.get_broker().cancel(answer.job_id, status=str(JobStatus.EXPIRED))
+            broker.get_broker().cancel(answer.job_id, status=str(JobStatus.EXPIRED), target_seconds=0)
     return sum(answer.moved for answer in applied)

@@ -9,6 +9,7 @@ from typing import Final
 from uuid import UUID
 
 from inference import broker, fleet, guards, routing, turns, waiting
+from inference.admission import engines
 from inference.limits import Limits
 from inference.models import JobEvent, Worker
 from inference.routing import QueueName
@@ -42,6 +43,8 @@ class Outlook:
         """The queues' numbers, by name."""
         self._names = {name: routing.parse(name) for name in names}
         self._workers = [w for w in Worker.objects.all() if not fleet.is_stale(w.heartbeat_at, now=now)]
+        self.replicas = engines.live(self._workers, now=now)
+        """Those that capacity goes by."""
         self.now = now
         self._models: dict[str, list[str]] = {}
         self._tiers: dict[tuple[str, str], list[broker.QueueStats]] = {}
@@ -63,6 +66,14 @@ class Outlook:
         """Return why each of the jobs waits; those left out that are in no queue."""
         places = self._places(job_ids).jobs
         return {job_id: self._of_job(place) for job_id, place in places.items()}
+
+    def job_seconds(self, queue: str) -> float:
+        """Return what a job of the queue takes: those that wait, else those of its model that ended lately."""
+        stats, model = self.stats[queue], self.limits.models[self._names[queue].model]
+        if stats.jobs:
+            return stats.work_seconds / stats.jobs
+        measured = service_seconds(model.name)
+        return model.default_output_tokens / model.decode_tokens_per_second if measured is None else measured
 
     def _places(self, job_ids: Sequence[UUID]) -> broker.Places:
         places = broker.get_broker().places(list(self._names), job_ids)

@@ -9,7 +9,7 @@ from inference.models import Job
 logger = logging.getLogger(__name__)
 
 
-def entry_of(job: Job, *, tenant_weight: float) -> broker.Entry:
+def entry_of(job: Job, *, tenant_weight: float, is_retry: bool = False) -> broker.Entry:
     """Return the entry of a row that was published before, or should have been: with its first arrival."""
     return broker.Entry(
         job_id=job.id,
@@ -23,6 +23,7 @@ def entry_of(job: Job, *, tenant_weight: float) -> broker.Entry:
         tenant_weight=tenant_weight,
         request_bytes=job.request_bytes,
         alone=retries.runs_alone(job.engine_crashes),
+        counts=not is_retry and job.attempts == 0,
     )
 
 

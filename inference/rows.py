@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from inference import waiting
+from inference.objectives import Objective
 from inference.states import WorkerState
 
 
@@ -27,10 +28,16 @@ class QueueRow:
     """Most jobs that may wait; 0 for the control queue, which has no cap."""
     bytes: int = 0
     """Of the requests in the backlog."""
+    own_cap: int | None = None
+    """Most jobs that may wait, set by an admin for this queue alone; None: as its tier."""
     on_hold: int = 0
     """Of the backlog, taken beyond the caps for a while."""
     capacity: int | None = None
     """Jobs that its live workers start within the tier's max wait; None: that has no bound."""
+    claims_per_second: float = 0.0
+    """Over the last half minute: how fast it drains."""
+    objective: Objective | None = None
+    """Its tier's, and how its own jobs keep it; None for the control queue."""
     is_paused: bool = False
     is_draining: bool = False
     halted_by: str = ""
@@ -106,6 +113,11 @@ class Totals:
     expected_wait_seconds: float | None
     """The longest of the queues that are expected to be worked off; None: nobody can tell of any."""
     leases: int
+    capacity: int | None
+    """Of the queue with the least of it; None: no queue has a bound."""
+    claims_per_second: float
+    objective: Objective | None
+    """How all of them keep it; None: they have no common one."""
     slots: int
     """Of the workers that may claim."""
     ready_workers: int

@@ -8,10 +8,9 @@ from typing import Final, Literal
 
 from django.db.models import Count, Q, QuerySet
 
-from inference import broker, capacity, clock, errors, estimates, fleet, routing, snapshot, waiting
-from inference.admission import engines
-from inference.limits import Limits
+from inference import broker, capacity, clock, errors, estimates, fleet, objectives, routing, snapshot, waiting
 from inference.models import Job, Worker
+from inference.objectives import Starts
 from inference.outlook import Outlook, QueueOutlook
 from inference.rows import JobCounts, JobWaiting, QueueRow, RatesRow, Totals, WorkerRow
 from inference.states import JobStatus, WorkerState
@@ -31,7 +30,8 @@ def look(*, names_operators: bool = False) -> Outlook:
 def queue_rows(outlook: Outlook | None = None, *, names_operators: bool = False) -> list[QueueRow]:
     """Every job queue, in a stable order (an `outlook` says itself who is named). Raises broker.BrokerAway."""
     outlook = outlook or look(names_operators=names_operators)
-    return [_queue_row(outlook, name, found) for name, found in outlook.of_queues().items()]
+    starts = broker.get_broker().starts(list(outlook.stats))
+    return [_queue_row(outlook, name, found, starts[name]) for name, found in outlook.of_queues().items()]
 
 
 def control_row() -> QueueRow:
@@ -108,6 +108,9 @@ def totals(queues: Sequence[QueueRow], workers: Sequence[WorkerRow]) -> Totals:
         backlog_seconds=max((queue.backlog_seconds for queue in queues), default=0.0),
         expected_wait_seconds=max(waits, default=None),
         leases=sum(queue.leases for queue in queues),
+        capacity=min((queue.capacity for queue in queues if queue.capacity is not None), default=None),
+        claims_per_second=sum(queue.claims_per_second for queue in queues),
+        objective=objectives.together(queue.objective for queue in queues if queue.objective),
         slots=sum(worker.slots for worker in ready),
         ready_workers=len(ready),
         workers=len(workers),
@@ -160,9 +163,9 @@ def _not_found(job_id: uuid.UUID) -> errors.NotFound:
     return errors.NotFound(f"No job {job_id}.", code="job_not_found")
 
 
-def _queue_row(outlook: Outlook, queue: str, found: QueueOutlook) -> QueueRow:
+def _queue_row(outlook: Outlook, queue: str, found: QueueOutlook, starts: Sequence[Starts]) -> QueueRow:
     stats, name, first = outlook.stats[queue], routing.parse(queue), found.waiting
-    own = outlook.limits.of_queue(queue)
+    own, tier = outlook.limits.of_queue(queue), outlook.limits.tiers[name.tier]
     return QueueRow(
         queue=stats.queue,
         model=name.model,
@@ -174,8 +177,11 @@ def _queue_row(outlook: Outlook, queue: str, found: QueueOutlook) -> QueueRow:
         leases=stats.leases,
         cap=outlook.limits.queue_caps(queue, name.tier).jobs,
         bytes=stats.bytes,
+        own_cap=own.max_jobs,
         on_hold=stats.on_hold,
-        capacity=_capacity(outlook.limits, stats),
+        capacity=_capacity(outlook, queue),
+        claims_per_second=stats.claims_per_second,
+        objective=objectives.stand(tier.objective_share, tier.target_wait_seconds, starts),
         is_paused=own.is_paused,
         is_draining=own.is_draining,
         halted_by=own.halted_by if outlook.names_operators else "",
@@ -185,16 +191,15 @@ def _queue_row(outlook: Outlook, queue: str, found: QueueOutlook) -> QueueRow:
     )
 
 
-def _capacity(limits: Limits, stats: broker.QueueStats) -> int | None:
-    name = routing.parse(stats.queue)
-    model, wait = limits.models[name.model], limits.tiers[name.tier].max_wait_seconds
+def _capacity(outlook: Outlook, queue: str) -> int | None:
+    name, limits = routing.parse(queue), outlook.limits
+    model, tier = limits.models[name.model], limits.tiers[name.tier]
+    serving = capacity.fleet(model, queue, outlook.replicas)
+    wait = capacity.borne_seconds(tier, model, serving)
     if wait is None:
         return None
-    usual = model.default_output_tokens / model.decode_tokens_per_second
-    mean = stats.work_seconds / stats.jobs if stats.jobs else usual
-    fleet = capacity.fleet(model, stats.queue, engines.replicas())
-    slots = capacity.own_slots(fleet, limits.caps_in_flight(stats.queue, name.tier, name.length)) or fleet.slots
-    return capacity.jobs(slots, mean_seconds=mean, wait_seconds=wait)
+    slots = capacity.own_slots(serving, limits.caps_in_flight(queue, name.tier, name.length)) or serving.slots
+    return capacity.jobs(slots, mean_seconds=outlook.job_seconds(queue), wait_seconds=wait)
 
 
 def _age(stats: broker.QueueStats, now: datetime) -> float:

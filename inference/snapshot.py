@@ -184,6 +184,8 @@ def _tier(row: models.Tier) -> TierLimits:
         max_in_flight=row.max_in_flight,
         gather_jobs=row.gather_jobs,
         gather_seconds=row.gather_seconds,
+        target_wait_seconds=row.target_wait_seconds,
+        objective_share=row.objective_share,
     )
 
 

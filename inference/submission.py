@@ -106,9 +106,10 @@ def cancel(*, caller: Caller | None, job_id: uuid.UUID) -> Job:
     tenant = None if caller is None else caller.tenant
     selectors.check_exists(tenant, job_id)
     [applied] = lifecycle.apply([lifecycle.Cancel(job_id, "by an admin" if caller is None else "by the client")])
+    job = selectors.job_for(tenant, job_id)
     if applied.moved:
-        transaction.on_commit(functools.partial(_tell_cancelled, applied))
-    return selectors.job_for(tenant, job_id)
+        transaction.on_commit(functools.partial(_tell_cancelled, applied, job.tier_id))
+    return job
 
 
 def retry(*, caller: Caller | None, job_id: uuid.UUID) -> Job:
@@ -125,7 +126,7 @@ def retry(*, caller: Caller | None, job_id: uuid.UUID) -> Job:
     entrance.admit(offer, limits)
     with _withdrawn_on_failure(offer):
         _queue_anew(job_id)
-    entry = publication.entry_of(job, tenant_weight=job.tenant.weight)
+    entry = publication.entry_of(job, tenant_weight=job.tenant.weight, is_retry=True)
     transaction.on_commit(functools.partial(publication.publish, [entry]))
     return selectors.job_for(tenant, job_id)
 
@@ -226,10 +227,12 @@ def _withdrawn_on_failure(offer: entrance.Offer) -> Iterator[None]:
         raise
 
 
-def _tell_cancelled(applied: lifecycle.Applied) -> None:
-    is_held = applied.claim_id is not None
+def _tell_cancelled(applied: lifecycle.Applied, tier: str) -> None:
+    is_held, terms = applied.claim_id is not None, snapshot.limits().tiers.get(tier)
+    target = terms.target_wait_seconds if terms else None
     try:
-        is_held |= broker.get_broker().cancel(applied.job_id) == "leased"  # claimed, and not begun or parked
+        where = broker.get_broker().cancel(applied.job_id, target_seconds=target)
+        is_held |= where == "leased"  # claimed, and not begun or parked
     except broker.BrokerAway as error:
         extra = {"action": "cancel_not_told", "job_id": applied.job_id}
         logger.warning("Cancel not told to the broker, the reconciler will: %s", error, extra=extra)

@@ -126,6 +126,7 @@ class Execution:
         outcome: Outcome | None = None
         applied: lifecycle.Applied | None = started
         if started and started.work:
+            self._around.settler.began(self.claimed, self._around.room.target_seconds(started.work.tier))
             await self._announce()
             outcome, applied = await self._finish(await self._work(started.work))
             self._around.observer.note(self.claimed, started.work, outcome, self._meter)

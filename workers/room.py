@@ -153,6 +153,11 @@ class EngineRoom:
         if gave_room:
             self._room_came(token)
 
+    def target_seconds(self, tier: str) -> float | None:
+        """Return within which a job of the tier starts in time; None: whenever it starts."""
+        terms = self._limits().tiers.get(tier)
+        return terms.target_wait_seconds if terms else None
+
     def note_preemptions(self, count: int) -> None:
         """Hear how often the engine preempted since its start."""
         self._pressure.note(count, self.capacity, now=time.monotonic())
@@ -202,4 +207,5 @@ def _terms(tier: TierLimits, capacity: gate.Capacity, load: gate.Load) -> TierTe
         share=None if is_online else gate.share(capacity, load.held_by((tier.name,)), tier.max_share),
         gather_jobs=tier.gather_jobs,
         gather_seconds=tier.gather_seconds,
+        target_seconds=tier.target_wait_seconds,
     )

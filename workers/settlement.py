@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 from inference import broker, charges, clock
 from inference.answer import Answer
-from inference.broker.types import Token
+from inference.broker.types import Claimed, Token
 from inference.retries import Backoff
 from inference.states import JobStatus
 from workers.held import HELD, Held
@@ -33,7 +33,7 @@ TASK_DONE: Final = JobStatus.SUCCEEDED
 
 class _Asked(NamedTuple):
     token: Token | None
-    """None: only a mark in the queue."""
+    """None: nothing ends with it."""
     verb: Callable[[], bool] | None
     """None: it is an ack."""
     answer: Answer[bool]
@@ -78,6 +78,11 @@ class Settler:
             return self._connect().release(token, event=event, backoff=backoff, alone=alone)
 
         return self._put(_Asked(token, release, Answer()))
+
+    def began(self, claimed: Claimed, target_seconds: float | None) -> None:
+        """Count a job that was parked as started, before its end is told; others are by claims. Thread-safe."""
+        if claimed.is_parked:
+            self._put(_Asked(None, lambda: self._connect().began(claimed.token, target_seconds), Answer()))
 
     def abandon(self, token: Token) -> None:
         """Hold a claim no more that turned out to be another's."""

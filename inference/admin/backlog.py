@@ -11,7 +11,7 @@ from inference import broker, consequences, selectors
 from inference.rows import QueueRow, Totals
 from inference.templatetags import shown
 
-COLUMNS: Final = ("waiting", "running", "backlog", "expected_wait")
+COLUMNS: Final = ("waiting", "running", "rate", "backlog", "expected_wait")
 
 Part = Literal["queue", "model", "tier", "length"]
 
@@ -77,6 +77,24 @@ class WithBacklog:
         """Return how many jobs workers hold."""
         totals = _totals(row)
         return shown.count(totals.leases if totals else None)
+
+    @admin.display(description="starts")
+    def rate(self, row: Model) -> str:
+        """Return how fast it drains, by the last half minute."""
+        totals = _totals(row)
+        return shown.rate(totals.claims_per_second if totals else None)
+
+    @admin.display(description="by the fleet")
+    def by_the_fleet(self, row: Model) -> str:
+        """Return the jobs that live workers start within the max wait, in the queue where these are fewest."""
+        totals = _totals(row)
+        return shown.count(totals.capacity if totals else None)
+
+    @admin.display(description="in time (5 min \N{MIDDLE DOT} 1 h \N{MIDDLE DOT} 24 h)")
+    def in_time(self, row: Model) -> str:
+        """Return which share of jobs started in time, over three windows, and where that misses the objective."""
+        totals = _totals(row)
+        return shown.kept(totals.objective) if totals and totals.objective else shown.NONE
 
     @admin.display(description="expected wait")
     def expected_wait(self, row: Model) -> str:

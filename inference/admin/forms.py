@@ -50,7 +50,7 @@ class TierForm(LimitForm):
         cleaned: dict[str, Any] = super().clean() or {}
         target = self.would_be("target_wait_seconds")
         if target is not None and target < 0:
-            self.refuse("target_wait_seconds", "A wait cannot be negative; leave it empty for no objective.")
+            self.refuse("target_wait_seconds", "A wait cannot be negative; leave it empty for the start deadline.")
         self.check_order("target_wait_seconds", "start_deadline_seconds", "jobs would expire first")
         self.check_order(
             "target_wait_seconds", "max_wait_seconds", "jobs that would miss the objective are not even taken"

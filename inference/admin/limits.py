@@ -8,7 +8,7 @@ from django.db.models import QuerySet
 from django.http import HttpRequest
 from unfold.decorators import display
 
-from inference import broker, consequences, halts, selectors, snapshot
+from inference import broker, consequences, halts, objectives, selectors, snapshot
 from inference.admin import backlog
 from inference.admin.backlog import WithBacklog
 from inference.admin.base import LimitAdmin
@@ -42,11 +42,10 @@ class TierAdmin(WithBacklog, KeptName, LimitAdmin):
     queues_by = "tier"
     bounds = frozenset({*consequences.TIER_CAPS, "max_in_flight", "max_wait_seconds", "on_full", "max_held_jobs"})
     list_display = (
-        *("name", "weight", "max_queued_jobs", "max_in_flight", "picked_by"),
-        _duration("target_wait_seconds", "target wait"),
+        *("name", "weight", "max_queued_jobs", "by_the_fleet", "max_in_flight", "aim", "in_time"),
+        *(*backlog.COLUMNS, "picked_by"),
         _duration("max_wait_seconds", "max wait"),
         _duration("start_deadline_seconds", "start deadline"),
-        *backlog.COLUMNS,
     )
     list_editable = ("weight", "max_queued_jobs", "max_in_flight")
     fieldsets = (
@@ -71,14 +70,21 @@ class TierAdmin(WithBacklog, KeptName, LimitAdmin):
         ),
         (
             "Times, in seconds",
+            {"fields": (*("start_deadline_seconds", "sync_start_deadline_seconds", "run_timeout_seconds"),)},
+        ),
+        (
+            "Objective",
             {
-                "fields": (
-                    *("target_wait_seconds", "start_deadline_seconds"),
-                    *("sync_start_deadline_seconds", "run_timeout_seconds"),
-                )
+                "description": "Shown as kept or missed over 5 min, 1 h and 24 h. It decides nothing.",
+                "fields": ("objective_share", "target_wait_seconds"),
             },
         ),
     )
+
+    @admin.display(description="objective", ordering="target_wait_seconds")
+    def aim(self, tier: Tier) -> str:
+        """Return the share of jobs that should start in time, and within which wait."""
+        return shown.aim(objectives.stand(tier.objective_share, tier.target_wait_seconds, objectives.NOTHING))
 
     @admin.display(description="service_tier")
     def picked_by(self, tier: Tier) -> str:
@@ -121,19 +127,23 @@ class QueueLimitAdmin(WithHalts, WithBacklog, KeptName, LimitAdmin):
     halt = staticmethod(halts.halt_queues)
     halt_permission = halts.QUEUE_PERMISSION
     actions = ACTIONS
-    list_display = ("queue", "state", "max_jobs", "takes", "max_in_flight", *backlog.COLUMNS, "halted")
+    list_display = (
+        *("queue", "state", "max_jobs", "takes", "by_the_fleet", "max_in_flight"),
+        *backlog.COLUMNS,
+        *("in_time", "halted"),
+    )
     ordering = ("queue",)
     list_editable = ("max_jobs", "max_in_flight")
     list_filter = ("is_paused", "is_draining")
     search_fields = ("queue",)
-    readonly_fields = ("halted",)
+    readonly_fields = ("now", "halted")
     fieldsets = (
         (None, {"fields": ("queue",)}),
         (
             "How much is taken",
             {
                 "description": "Live within a second. Fails closed: without Redis nothing is taken.",
-                "fields": ("max_jobs", "max_tokens", "max_bytes"),
+                "fields": ("max_jobs", "max_tokens", "max_bytes", "now"),
             },
         ),
         (
@@ -157,11 +167,20 @@ class QueueLimitAdmin(WithHalts, WithBacklog, KeptName, LimitAdmin):
         """Return whether it is halted."""
         return PAUSED if row.is_paused else DRAINING if row.is_draining else OPEN
 
-    @admin.display(description="takes (capacity)")
+    @admin.display(description="takes")
     def takes(self, row: Any) -> str:
-        """Return how many jobs may wait by its own cap or its tier's, and how many its engines are good for."""
+        """Return how many jobs may wait: by its own cap, else its tier's."""
         queues = getattr(row, "queues", [])
-        return f"{shown.count(queues[0].cap)} ({shown.count(queues[0].capacity)})" if queues else shown.NONE
+        return shown.count(queues[0].cap) if queues else shown.NONE
+
+    @admin.display(description="now")
+    def now(self, row: QueueLimit) -> str:
+        """Return what it takes, by caps and by the fleet, and how it drains, beside the fields that set it."""
+        try:
+            found = [queue for queue in selectors.queue_rows() if queue.queue == row.pk]
+        except broker.BrokerAway:
+            return shown.NONE
+        return shown.NONE if not found else shown.drained(found[0])
 
     def taken_away(self, before: Any, after: Any, rows: list[QueueRow]) -> list[str]:
         """Return what lower caps, a pause or a drain do."""

@@ -3,6 +3,7 @@
 import logging
 import threading
 import time
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Final
 
@@ -39,6 +40,11 @@ def replicas() -> tuple[Replica, ...]:
         return _cache.replicas
 
 
+def live(workers: Iterable[Worker], *, now: datetime) -> tuple[Replica, ...]:
+    """Return those of the workers that count as replicas."""
+    return tuple(_replica(row) for row in workers if _is_live(row, now))
+
+
 def forget() -> None:
     """Drop what is cached: the next call reads."""
     with _cache.lock:
@@ -47,8 +53,7 @@ def forget() -> None:
 
 def _read_or(last_known: tuple[Replica, ...] | None) -> tuple[Replica, ...]:
     try:
-        now = clock.now()
-        return tuple(_replica(row) for row in Worker.objects.all() if _is_live(row, now))
+        return live(Worker.objects.all(), now=clock.now())
     except Error as error:
         if last_known is None:
             raise

@@ -30,6 +30,11 @@ class Verbs:
         return scripts.call(self.client, name, self.prefix, *args)
 
 
+def target_ms(seconds: float | None) -> int:
+    """Return a target wait as scripts have it: below 0 where there is none."""
+    return -1 if seconds is None else round(seconds * 1000)
+
+
 def raw(job_ids: Iterable[UUID]) -> list[bytes]:
     """Ids as Redis holds them: 16 bytes each."""
     return [job_id.bytes for job_id in job_ids]

@@ -11,7 +11,7 @@ from uuid import UUID
 import uuid_utils
 
 from inference import routing
-from inference.broker import scripts
+from inference.broker import base, scripts
 from inference.broker.types import Claimed, Claims, Token
 from inference.guards import ANY_SIZE, NO_LOAD, NO_ROOM, NO_TERMS, Cap, Credit, Load, TierTerms
 
@@ -109,7 +109,7 @@ def _packed_terms(terms: TierTerms) -> bytes:
     share = terms.share or NO_ROOM
     return _packed(
         *(terms.weight, terms.uses_reserve, terms.share is not None, share.sequences, share.kv_tokens),
-        *(terms.gather_jobs, round(terms.gather_seconds * 1000)),
+        *(terms.gather_jobs, round(terms.gather_seconds * 1000), base.target_ms(terms.target_seconds)),
     )
 
 

@@ -23,6 +23,11 @@ def lock(prefix: str, name: str) -> str:
     return f"{prefix}lock:{name}"
 
 
+def starts(prefix: str, queue: str) -> str:
+    """Name the string that counts which of a queue's jobs started in time."""
+    return f"{prefix}starts:{queue}"
+
+
 def output(owner: str, model: str, length: str) -> str:
     """Name the running quantile of an owner's output tokens, less the prefix."""
     return f"output:{owner}:{model}:{length}"

@@ -50,13 +50,17 @@ class QueueVerbs(base.Verbs):
         """Queue a Celery task that is not a job: `body` is its whole message. First in, first out."""
         self._call("publish_task", queue, tag.bytes, body)
 
-    def cancel(self, job_id: UUID, *, status: str = "cancelled") -> Literal["queued", "leased", "absent"]:
+    def cancel(
+        self, job_id: UUID, *, status: str = "cancelled", target_seconds: float | None = None
+    ) -> Literal["queued", "leased", "absent"]:
         """Take a job out whose row is already `status`. Says where it was.
+
+        One that never started, and waited for longer than `target_seconds` (None: any time), missed its objective.
 
         A queued one is gone at once. A leased one is marked: renewals report it, nothing is appended any more,
         and its worker's ack only drops the lease. Those who watch it see `status` in either case, once.
         """
-        where: bytes = self._call("cancel", job_id.bytes, status)
+        where: bytes = self._call("cancel", job_id.bytes, status, base.target_ms(target_seconds))
         return {b"queued": "queued", b"leased": "leased"}.get(where, "absent")  # type: ignore[return-value]
 
     def move(self, job_id: UUID, queue: str, *, cap: int) -> Literal["moved", "leased", "absent", "full"]:
@@ -102,8 +106,11 @@ class QueueVerbs(base.Verbs):
         """Numbers of each of `queues`, in that order, all of one moment."""
         rows = self._call("stats", *queues) if queues else []
         return [
-            QueueStats(queue, jobs, tokens, int(oldest) if oldest else None, leases, size, work / 1000, on_hold)
-            for queue, (jobs, tokens, oldest, leases, size, work, on_hold) in zip(queues, rows, strict=True)
+            QueueStats(
+                *(queue, jobs, tokens, int(oldest) if oldest else None, leases, size, work / 1000),
+                *(on_hold, float(rate)),
+            )
+            for queue, (jobs, tokens, oldest, leases, size, work, on_hold, rate) in zip(queues, rows, strict=True)
         ]
 
     def set_tenant_weight(self, tenant: str, weight: float) -> None:
@@ -140,4 +147,5 @@ def _entry_arguments(entry: Entry, queue: int) -> list[scripts.Argument]:
         repr(float(entry.tenant_weight)),
         entry.request_bytes,
         int(entry.alone),
+        int(entry.counts),
     ]

@@ -36,12 +36,14 @@ PARTS: Final = {
     "spending_sweep": (*_BASE, "payers"),
     **dict.fromkeys(("append", "notify"), (*_ENTRY, "audience")),
     "explain": (*_ORDER, "ahead"),
-    "claim": (*_ORDER, "windows", "asked", "levelling", "guards"),
-    "ack": (*_ORDER, "windows", "payers", "leases", "correcting", "audience"),
+    "claim": (*_ORDER, "windows", "objectives", "asked", "noting", "levelling", "guards"),
+    "ack": (*_ORDER, "windows", "payers", "leases", "correcting", "audience", "objectives"),
+    "began": (*_ENTRY, "objectives"),
+    "stats": (*_ENTRY, "windows"),
     **dict.fromkeys(("move", "publish_task", "restore", "set_weight"), _WAITING),
     **dict.fromkeys(("publish", "due"), (*_WAITING, "reserved")),
     "discard": (*_WAITING, "windows", "reserved", "leases"),
-    "cancel": (*_WAITING, "windows", "audience"),
+    "cancel": (*_WAITING, "windows", "audience", "objectives"),
     "release": (*_WAITING, "leases", "correcting", "audience"),
 }
 """What a script stands on beside the base, and no more: each function is made anew at every call."""

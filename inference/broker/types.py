@@ -47,6 +47,8 @@ class Entry:
     request_bytes: int = 0
     alone: bool = False
     """Must run alone (`retries.runs_alone`): it is in no order, and waits for a worker that takes it so."""
+    counts: bool = True
+    """Its start is held against its tier's objective: not of one that started before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +146,8 @@ class QueueStats:
     """What those that wait are expected to take, each for itself."""
     on_hold: int = 0
     """Of those that wait, taken beyond the caps for a while."""
+    claims_per_second: float = 0.0
+    """Over the last half minute: how fast it drains."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,17 @@ class Tier(models.Model):
     )
     engine_priority = models.SmallIntegerField(default=0, help_text="vLLM's priority: lower goes first.")
     target_wait_seconds = models.FloatField(
-        null=True, blank=True, help_text="Objective: jobs should start within this; empty for none."
+        null=True,
+        blank=True,
+        help_text="A job that starts within this starts in time; empty: one that starts before its deadline does.",
+    )
+    objective_share = models.FloatField(
+        "objective",
+        null=True,
+        blank=True,
+        validators=[MinValueValidator(0.01), MaxValueValidator(1)],
+        help_text="Share of the jobs that should start in time, as 0.95; shown as kept or missed, and decides "
+        "nothing; empty for none.",
     )
     start_deadline_seconds = models.FloatField(
         default=300, validators=[MinValueValidator(0.1)], help_text="A job not started by then is expired."

@@ -11,6 +11,8 @@ from django.utils.timezone import localtime
 
 from inference import clock, edits
 from inference.models import Edit, QueueLimit, WorkerLimit
+from inference.objectives import Attained, Objective, Verdict
+from inference.rows import QueueRow
 
 register = template.Library()
 
@@ -91,6 +93,58 @@ def money(amount: Decimal) -> str:
 def count(value: int | None) -> str:
     """Return a number with thin spaces between thousands; a dash for none."""
     return NONE if value is None else f"{value:,}".replace(",", "\u202f")
+
+
+@register.filter
+def rate(per_second: float | None) -> str:
+    """Return how often in a second, or in a minute: `3.2/s`, `4/min`; a dash for none."""
+    if not per_second:
+        return NONE
+    return f"{per_second:.1f}/s" if per_second >= 1 else f"{per_second * 60:.2g}/min"
+
+
+def drained(row: QueueRow) -> str:
+    """Return in a line what a queue takes, and how fast it drains."""
+    return (
+        f"takes {count(row.cap)}, by the fleet {count(row.capacity)}; {count(row.jobs)} wait, "
+        f"{rate(row.claims_per_second)} start, a new one would wait {seconds(row.expected_wait_seconds)}"
+    )
+
+
+@register.filter
+def share(of_all: float | None) -> str:
+    """Return a share in per cent, to a tenth and never rounded up: `99.9 %`; a dash for none."""
+    return NONE if of_all is None else f"{math.floor(of_all * 1000 + 1e-9) / 10:g} %"
+
+
+@register.filter
+def aim(objective: Objective) -> str:
+    """Return what should start in time: `95 % within 100 ms`; a dash for none."""
+    if objective.share is None:
+        return NONE
+    within = objective.within_seconds
+    return f"{share(objective.share)} {'before the deadline' if within is None else f'within {seconds(within)}'}"
+
+
+@register.filter
+def attained(window: Attained) -> str:
+    """Return how it went over a window: `99.2 %`, `91 % missed`; a dash without jobs."""
+    return share(window.share) + (" missed" if window.verdict is Verdict.MISSED else "")
+
+
+@register.filter
+def kept(objective: Objective) -> str:
+    """Return how it went over all windows, the shortest first: `100 % · 99.2 % · 91 % missed`."""
+    return " · ".join(map(attained, objective.windows))
+
+
+@register.filter
+def kept_in_words(objective: Objective) -> str:
+    """Return what should start in time, and how it went by how many jobs: for a title."""
+    told = (
+        f"{w.window}: {share(w.share)} of {count(w.jobs)}, {words(w.verdict)}" for w in objective.windows if w.jobs
+    )
+    return "; ".join([f"objective {aim(objective)}", *told])
 
 
 @register.filter

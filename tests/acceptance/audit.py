@@ -52,6 +52,7 @@ EXPIRING_KEYS: Final[Mapping[str, int]] = {
     "rate:*": 61,
     "burst:*": 2,
     "drained:*": 32,
+    "starts:*": 87_300,
     "turns:*": 125,
     "next:*": 120,
     "spent:*": KEPT_SECONDS,
@@ -61,7 +62,7 @@ EXPIRING_KEYS: Final[Mapping[str, int]] = {
     "speed:*": 7 * 24 * 3600,
 }
 """What may outlive a job: its stream for those who come back, a web process's mail, what it taught, what limits
-count of it, when those may come back whom a full queue refused; with the most seconds."""
+and objectives count of it, when those may come back whom a full queue refused; with the most seconds."""
 
 NEXT: Final = {
     "queued": {"running", "cancelled", "expired", "failed"},

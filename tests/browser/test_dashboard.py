@@ -194,7 +194,7 @@ def test_what_waits_says_why(admin: Admin, stack: Stack, paused: None, size: str
     expect(page.locator("#job-status")).to_have_text("succeeded")
     expect(page.locator("#job-facts").get_by_role("button", name="Cancel")).to_have_count(0)
     expect(page.locator("#job-facts .waiting")).to_have_count(0)
-    expect(queue.locator(".chip")).to_have_count(0)
+    expect(queue.locator(".chip.paused")).to_have_count(0)
     assert person.overflow() <= 0
 
 

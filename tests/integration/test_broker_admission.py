@@ -1,8 +1,6 @@
 """Admission's script decides as the pure code does, and what it counts is what there is, after any history."""
 
 import secrets
-import shutil
-from collections.abc import Iterator
 from struct import iter_unpack
 from typing import Any, Final
 from uuid import UUID
@@ -12,35 +10,14 @@ from hypothesis import given, settings
 
 from inference import broker as broker_module
 from inference.admission.terms import Asked, QueueTerms, Reason, Wanted
-from inference.broker import Broker, Claimed, ClaimRequest, Credit, Entry, TierTerms, scripts
-from tests.integration.admission_ledger import (
-    QUEUES,
-    TENANTS,
-    Ask,
-    Held,
-    Ledger,
-    Pass,
-    Step,
-    Verb,
-    histories,
-)
+from inference.broker import Broker, Claimed, ClaimRequest, Credit, Entry, TierTerms
+from tests.integration import scripts_by_clock
+from tests.integration.admission_ledger import QUEUES, TENANTS, Ask, Held, Ledger, Pass, Step, Verb, histories
+from tests.integration.scripts_by_clock import START_MS, set_clock
 
-START_MS: Final = 1_700_000_000_000
-CLOCK: Final = "local function now_ms() return tonumber(call('GET', P .. 'clock')) end\n"
+scripts_on_a_clock_of_the_tests = scripts_by_clock.scripts_on_a_clock_of_the_tests
+
 RATES: Final = {Reason.REQUESTS_PER_SECOND, Reason.REQUESTS_PER_MINUTE, Reason.TOKENS_PER_MINUTE}
-
-
-@pytest.fixture(scope="module", autouse=True)
-def scripts_on_a_clock_of_the_tests(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """What waits for time to pass waits for the test's."""
-    folder, original = tmp_path_factory.mktemp("scripts") / "lua", scripts.FOLDER
-    shutil.copytree(original, folder)
-    (folder / "clock.lua").write_text(CLOCK)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(scripts, "FOLDER", folder)
-        scripts.get.cache_clear()
-        yield
-    scripts.get.cache_clear()
 
 
 class Both:
@@ -60,7 +37,7 @@ class Both:
                 getattr(self, step.name)(step)
             case Pass():
                 self.ledger.now_ms += step.ms
-        self.broker.client.set(f"{self.broker.prefix}clock", self.ledger.now_ms)
+        set_clock(self.broker, self.ledger.now_ms)
         self.compare()
 
     def ask(self, step: Ask) -> None:

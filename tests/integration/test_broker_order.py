@@ -1,8 +1,6 @@
 """The Lua claim makes the choices of `inference.scheduling`, on any history and within any guards."""
 
 import secrets
-import shutil
-from collections.abc import Iterator
 from struct import unpack_from
 from typing import Final
 from uuid import UUID
@@ -12,7 +10,8 @@ from hypothesis import given, settings
 
 from inference import broker as broker_module
 from inference import scheduling
-from inference.broker import Broker, Cap, Claimed, ClaimRequest, Credit, Entry, TierTerms, scripts
+from inference.broker import Broker, Cap, Claimed, ClaimRequest, Credit, Entry, TierTerms
+from tests.integration import scripts_by_clock
 from tests.integration.order_histories import (
     AWAY,
     BURST,
@@ -32,23 +31,11 @@ from tests.integration.order_histories import (
     Weigh,
     histories,
 )
+from tests.integration.scripts_by_clock import START_MS, set_clock
 
 MODEL: Final = "m-1.5/x"
-START_MS: Final = 1_700_000_000_000
-CLOCK: Final = "local function now_ms() return tonumber(call('GET', P .. 'clock')) end\n"
 
-
-@pytest.fixture(scope="module", autouse=True)
-def scripts_on_a_clock_of_the_tests(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """What waits for time to pass waits for the test's."""
-    folder, original = tmp_path_factory.mktemp("scripts") / "lua", scripts.FOLDER
-    shutil.copytree(original, folder)
-    (folder / "clock.lua").write_text(CLOCK)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(scripts, "FOLDER", folder)
-        scripts.get.cache_clear()
-        yield
-    scripts.get.cache_clear()
+scripts_on_a_clock_of_the_tests = scripts_by_clock.scripts_on_a_clock_of_the_tests
 
 
 class Both:
@@ -61,7 +48,7 @@ class Both:
         self.now_ms = START_MS
 
     def apply(self, step: Step) -> None:
-        self.broker.client.set(f"{self.broker.prefix}clock", self.now_ms)
+        set_clock(self.broker, self.now_ms)
         match step:
             case Publish():
                 self.publish(step)

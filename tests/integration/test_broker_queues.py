@@ -1,6 +1,7 @@
 """Waiting jobs: admission never overshoots, publishing is idempotent, numbers are true."""
 
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any, cast
 from uuid import UUID
 
@@ -123,7 +124,9 @@ def test_stats_say_jobs_tokens_age_and_leases(broker: Broker) -> None:
     broker.publish([make_entry(arrival_ms=1_700_000_000_000 + n) for n in range(3)])
     broker.publish([make_entry(queue=LONG, prompt_tokens=3000, arrival_ms=5)])
     claim(broker, limit=1)
-    assert broker.stats([LONG, QUEUE, "m.x.y"]) == [
+    stats = broker.stats([LONG, QUEUE, "m.x.y"])
+    assert stats[1].claims_per_second == pytest.approx(1 / 31, rel=0.05), "one in the last half minute"
+    assert [replace(each, claims_per_second=0.0) for each in stats] == [
         QueueStats(LONG, jobs=1, tokens=3020, oldest_arrival_ms=5, leases=0, work_seconds=1.5),
         QueueStats(QUEUE, jobs=2, tokens=240, oldest_arrival_ms=1_700_000_000_001, leases=1, work_seconds=3.0),
         QueueStats("m.x.y", jobs=0, tokens=0, oldest_arrival_ms=None, leases=0),
@@ -220,5 +223,6 @@ def test_when_all_is_finished_only_bounded_tables_are_left(broker: Broker) -> No
         "floor",
         "came",
         "drained",
+        "starts",
         "admitting",
     }

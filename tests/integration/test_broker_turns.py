@@ -14,10 +14,11 @@ from inference import broker as broker_module
 from inference.admission.terms import Asked, QueueTerms, Wanted
 from inference.broker import Broker, ClaimRequest, Credit, Entry, Token
 from inference.limits import QueueCaps
+from tests.integration import scripts_by_clock
 from tests.integration.broker_jobs import QUEUE
-from tests.integration.test_broker_admission import START_MS, scripts_on_a_clock_of_the_tests
+from tests.integration.scripts_by_clock import START_MS
 
-__all__ = ["scripts_on_a_clock_of_the_tests"]
+scripts_on_a_clock_of_the_tests = scripts_by_clock.scripts_on_a_clock_of_the_tests
 
 SLOTS: Final = 8
 SERVICE_MS: Final = 800

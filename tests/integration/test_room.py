@@ -8,6 +8,7 @@ import pytest
 from inference.broker import Claimed
 from inference.guards import Room
 from inference.limits import Limits, Rival, WorkerLimits
+from inference.objectives import Starts
 from inference.states import JobStatus, ReleaseReason
 from tests import factories
 from tests.integration import hosts
@@ -62,6 +63,23 @@ def test_a_parked_job_reaches_the_engine_once_it_fits(hosted: Hosted) -> None:
     assert (row(parked).status, row(parked).attempts) == (JobStatus.SUCCEEDED, 1)
     assert hosted.host.room.credit().may_park is False
     until(lambda: hosted.host.vitals.in_flight == 0)
+
+
+def test_a_parked_job_is_held_against_its_objective_once_it_begins(hosted: Hosted) -> None:
+    first = busy(hosted)
+    parked = park(hosted)
+    until(lambda: hosted.host.vitals.in_flight == 2)
+    as_parked(hosted, parked)
+    leave(hosted, first)
+    hosted.end(count=2)
+    assert hosted.broker.starts([hosts.QUEUE])[hosts.QUEUE][0] in {Starts(1, 0), Starts(0, 1)}
+
+
+def as_parked(hosted: Hosted, claimed: Claimed) -> None:
+    """Make an entry what its claim leaves of one that does not fit yet: its start is not counted."""
+    client, prefix = hosted.broker.client, hosted.broker.prefix
+    client.hdel(prefix.encode() + b"e:" + claimed.token.job_id.bytes, "j")
+    client.delete(f"{prefix}starts:{claimed.queue}")
 
 
 def test_beside_a_parked_job_the_reserve_serves_what_fits_at_its_side(hosted: Hosted) -> None:

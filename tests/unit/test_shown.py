@@ -6,9 +6,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from inference import clock
+from inference import clock, objectives
 from inference.dashboard import texts
 from inference.models import Job
+from inference.objectives import Starts
 from inference.templatetags import shown
 
 NONE = "\N{EN DASH}"
@@ -99,3 +100,28 @@ def test_a_position_is_told_by_those_before_it(position: int | None, text: str) 
 
 def test_a_reason_is_told_in_words() -> None:
     assert shown.words("no_free_slot") == "no free slot"
+
+
+@pytest.mark.parametrize(("share", "text"), [(None, NONE), (1.0, "100 %"), (0.99996, "99.9 %"), (0.57, "57 %")])
+def test_a_share_is_never_rounded_up_to_what_it_is_not(share: float | None, text: str) -> None:
+    assert shown.share(share) == text
+
+
+@pytest.mark.parametrize(("per_second", "text"), [(None, NONE), (0.0, NONE), (3.21, "3.2/s"), (0.05, "3/min")])
+def test_a_rate_is_told_in_seconds_or_minutes(per_second: float | None, text: str) -> None:
+    assert shown.rate(per_second) == text
+
+
+@pytest.mark.parametrize(
+    ("share", "within", "text"),
+    [(None, 0.5, NONE), (0.95, 0.1, "95 % within 100 ms"), (0.999, None, "99.9 % before the deadline")],
+)
+def test_an_objective_is_told_with_its_time(share: float | None, within: float | None, text: str) -> None:
+    assert shown.aim(objectives.stand(share, within, objectives.NOTHING)) == text
+
+
+def test_how_it_was_kept_is_told_window_by_window() -> None:
+    objective = objectives.stand(0.95, 0.1, [Starts(), Starts(96, 4), Starts(910, 90)])
+    assert shown.kept(objective) == f"{NONE} · 96 % · 91 % missed"
+    told = "objective 95 % within 100 ms; 1 h: 96 % of 100, kept; 24 h: 91 % of 1\u202f000, missed"
+    assert shown.kept_in_words(objective) == told

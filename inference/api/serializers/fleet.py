@@ -5,7 +5,29 @@ from typing import Any
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
+from inference.objectives import Verdict
 from inference.rows import WorkerRow
+
+
+class AttainedSerializer(serializers.Serializer[Any]):
+    """How an objective stands over one window."""
+
+    window = serializers.CharField(help_text="Its name.")
+    seconds = serializers.IntegerField(help_text="Its length.")
+    jobs = serializers.IntegerField(help_text="That started, or went after their time without a start.")
+    in_time = serializers.IntegerField(help_text="Of them, those that started in time.")
+    share = serializers.FloatField(allow_null=True, help_text="In time of all; null without jobs.")
+    verdict = serializers.ChoiceField([verdict.value for verdict in Verdict])
+
+
+class ObjectiveSerializer(serializers.Serializer[Any]):
+    """What a queue's tier aims at, and how the queue keeps it."""
+
+    share = serializers.FloatField(allow_null=True, help_text="Of jobs that should start in time; null for none.")
+    within_seconds = serializers.FloatField(
+        allow_null=True, help_text="A start within it is in time; null: one before the start deadline."
+    )
+    windows = AttainedSerializer(many=True)
 
 
 class QueueSerializer(serializers.Serializer[Any]):
@@ -20,6 +42,9 @@ class QueueSerializer(serializers.Serializer[Any]):
     backlog_seconds = serializers.FloatField(help_text="Age of the oldest of them; 0 for a paused queue.")
     leases = serializers.IntegerField(help_text="Jobs held by workers.")
     cap = serializers.IntegerField(help_text="Most jobs that may wait.")
+    own_cap = serializers.IntegerField(
+        allow_null=True, help_text="The same, set for this queue alone; it holds whatever wait is expected."
+    )
     on_hold = serializers.IntegerField(
         help_text="Calls among those that wait that it took beyond that, for a while."
     )
@@ -27,6 +52,8 @@ class QueueSerializer(serializers.Serializer[Any]):
         allow_null=True,
         help_text="Jobs that its live workers start within the tier's max wait; null where that has no bound.",
     )
+    claims_per_second = serializers.FloatField(help_text="Over the last half minute: how fast it drains.")
+    objective = ObjectiveSerializer()
     is_paused = serializers.BooleanField(help_text="Nothing is claimed.")
     is_draining = serializers.BooleanField(help_text="No more jobs are taken.")
     waiting_reason = serializers.CharField(help_text="What holds its first job now; empty if none waits.")

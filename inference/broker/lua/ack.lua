@@ -6,6 +6,7 @@ local function ack(id, claim, status, used, tokens, cost, month)
   if cost ~= '' then settle_cost(id, cost, month) end
   forget_leased(id, entry)    -- first: with the memory full, a script may write only after it has removed something
   settle_tokens(entry, tokens)
+  if status == 'expired' then note_expired(entry, now_ms()) end
   if charged then correct(entry, charged, tonumber(used) - tonumber(entry.estimate)) end
   -- The cancel has announced the end already.
   if not entry.cancelled and status ~= '' then announce(id, entry, status, claim, '', true) end

@@ -3,7 +3,7 @@
 -- caps, plain queues, whole KV tokens, ms until a job that must run alone is due or -1), worker, claim ids (16 bytes each, one for each job at most), model, what it
 -- serves, {tier, its lengths, those that are paused, those that a larger worker serves too, each with commas; what its
 -- queues' names begin with, numbers (weight, whether it uses the reserve, whether it has a share, its sequences and KV
--- tokens, gather jobs, gather ms)}...,
+-- tokens, gather jobs, gather ms, target wait ms or below 0)}...,
 -- {jobs, number of queues, queues...}...,  plain queues...
 -- Numbers come packed, as doubles: to read one from text takes the server 1,700 instructions and more.
 local now = now_ms()
@@ -16,13 +16,13 @@ may_park = may_park == 1
 
 -- All fields are named at once, so that the table is made in its size.
 local function read_tier(tier, lengths, paused, larger, queues, numbers)
-  local weight, uses_reserve, has_share, share_sequences, share_kv, gather_jobs, gather_ms =
-    struct.unpack('<ddddddd', numbers)
+  local weight, uses_reserve, has_share, share_sequences, share_kv, gather_jobs, gather_ms, target_ms =
+    struct.unpack('<dddddddd', numbers)
   if has_share == 0 then share_sequences, share_kv = nil, nil end
   return {
     tier = tier, group = group_of(model, tier), all = lengths, lengths = split(lengths), paused = split(paused),
     larger = larger, queues = queues, weight = weight, uses_reserve = uses_reserve == 1, share_sequences = share_sequences,
-    share_kv = share_kv, gather_jobs = gather_jobs, gather_ms = gather_ms, is_gathering = false, is_emptying = false,
+    share_kv = share_kv, gather_jobs = gather_jobs, gather_ms = gather_ms, target_ms = target_ms, starts = {}, is_gathering = false, is_emptying = false,
     pass = 0, floor = 0, seen = 0, is_back = false, is_moved = false,
     set = nil, open = nil, held = {}, index = nil, tenant = nil, skips = 0, skipped = nil, is_stale = false,
   }

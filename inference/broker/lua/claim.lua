@@ -21,13 +21,6 @@ local function note_moved(id, entry)
   own[#own + 1], own[#own + 2], move.tenants[entry.tenant] = LEASED, id, own
 end
 
--- How fast the queue moves, for those whom it refuses.
-local function note_drained(queue, jobs)
-  local window = read_window('drained:' .. queue, HALF_MINUTE, now)
-  add_to_window(window, jobs, 0)
-  write_window(window)
-end
-
 -- All that is taken of a queue at once: a command costs more than one member of it.
 local function move_taken()
   for queue, move in pairs(moved) do
@@ -170,7 +163,11 @@ local function take_job(t, id, entry, need, length)
   kv = kv - need
   if t.share_sequences then t.share_sequences, t.share_kv = t.share_sequences - 1, t.share_kv - need end
   leave_order(id, t.group, length, entry.tenant)
-  take(id, entry, '', 'g', charge(t, entry), is_counted(entry.queue))
+  if is_parked then    -- it begins later (began.lua)
+    take(id, entry, '', 'g', charge(t, entry), is_counted(entry.queue))
+  else
+    take(id, entry, '', 'g', charge(t, entry), 'j', judge(t, entry), is_counted(entry.queue))
+  end
   refresh(t.group, entry.tenant)
   t.is_stale = true
   if not count(entry.queue) then return end
@@ -284,7 +281,10 @@ for _, t in ipairs(tiers) do narrow(t) end
 if tier_count > 0 then forget_sets() end
 local has_work = tier_count > 0 and most > 0 and take_jobs()
 move_taken()
-if taken > 0 then look_for_watchers() end
+if taken > 0 then
+  look_for_watchers()
+  note_judged()
+end
 if tier_count > 0 and most > 0 then tell_others(taken, is_parked) end
 if cap_count > 0 and most > 0 then tell_of_capped() end
 if most > 0 and taken == 0 and not has_work then

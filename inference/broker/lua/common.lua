@@ -7,7 +7,7 @@
 --                         where a limit counts its tokens: l when it was admitted, i its key's owner if the key has one; f returns after a failure,
 --                         d is kept from its order (see d:QUEUE); u since when it fits no asking worker, ms;
 --                         if leased g the weights that its claim charged by: tenant's, tier's or 0, packed;
---                         k whether a cap counts it; y must run alone (see y:QUEUE)
+--                         k whether a cap counts it; j once it began, whether in time, or - if its start does not count (objectives.lua); y must run alone (see y:QUEUE)
 --   a:QUEUE         zset  waiting id -> arrival ms               l:QUEUE  zset  leased id -> end of the lease ms
 --   hold:QUEUE      set   waiting or reserved ids that a full queue took on hold
 --   admitting       set  queues that had reservations
@@ -15,6 +15,7 @@
 --   tokens, bytes, work  hash  queue -> what waits or is reserved: prompt + expected, bytes of requests, ms of estimates
 --   jobs:TENANT     zset  unfinished id -> end of the reservation ms, or waiting, or leased (entry.lua)
 --   rate:OWNER, rate:tenant=TENANT  string  requests and tokens of the last minute; burst:OWNER  of the last second;
+--   starts:QUEUE    string  which jobs began in time, in the last day: buckets, packed (objectives.lua)
 --   drained:QUEUE   string  jobs claimed lately: buckets, packed (windows.lua); each expires with what it counts
 --   spent:PAYER:MONTH  hash  what ended jobs cost (spending.lua): s by the database, n acknowledged since the last read of it
 --                         began, o before that read and not in its answer yet, g reads begun

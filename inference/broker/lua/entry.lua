@@ -4,14 +4,14 @@ local function entry_of(v)
   if not v[1] then return nil end
   return { queue = v[1], tenant = v[2] or '', prompt = v[3] or '0', expected = v[4] or '0', estimate = v[5] or '0',
     arrival = v[6], mailbox = v[7] or '', streamed = v[8] or '0', unfit = v[9],
-    bytes = v[10] or '0', claim = v[11], cancelled = v[12], delayed = v[13], capped = v[14], owner = v[15],
-    admitted = v[16], alone = v[17] }
+    bytes = v[10] or '0', judged = v[11], claim = v[12], cancelled = v[13], delayed = v[14], capped = v[15],
+    owner = v[16], admitted = v[17], alone = v[18] }
 end
 
 -- An entry's fields by name; nil if there is no such entry.
 local function read(id)
-  return entry_of(call('HMGET', P .. 'e:' .. id, 'q', 't', 'p', 'x', 'e', 'a', 'm', 's', 'u', 'r', 'c', 'z', 'd', 'k', 'i',
-    'l', 'y'))
+  return entry_of(call('HMGET', P .. 'e:' .. id, 'q', 't', 'p', 'x', 'e', 'a', 'm', 's', 'u', 'r', 'j', 'c', 'z', 'd', 'k',
+    'i', 'l', 'y'))
 end
 
 -- The entry if `claim` holds it, else nil: the fence of every verb with a token.
@@ -22,7 +22,7 @@ end
 
 -- The fields of one that is in an order: it has no others.
 local function read_first(id)
-  return entry_of(call('HMGET', P .. 'e:' .. id, 'q', 't', 'p', 'x', 'e', 'a', 'm', 's', 'u', 'r'))
+  return entry_of(call('HMGET', P .. 'e:' .. id, 'q', 't', 'p', 'x', 'e', 'a', 'm', 's', 'u', 'r', 'j'))
 end
 
 local function tokens_of(entry) return entry.prompt + entry.expected end

@@ -1,5 +1,5 @@
 -- number of queues, {queue, model, tier, length}..., {which queue, id, tenant, prompt tokens, expected tokens,
--- estimate, arrival or '', mailbox, streamed, tenant's weight, bytes, must run alone}...  ->  1 for each that is new, 0 for
+-- estimate, arrival or '', mailbox, streamed, tenant's weight, bytes, must run alone, whether its start counts}...  ->  1 for each that is new, 0 for
 -- each that was held
 local at, now, queues, rings, replies = 3, int(now_ms()), {}, {}, {}
 for i = 1, tonumber(ARGV[2]) do
@@ -14,7 +14,8 @@ local function meter(id, reserved)
   if reserved.owner ~= '' then call('HSET', P .. 'e:' .. id, 'i', reserved.owner) end
 end
 
-local function publish(queue, id, tenant, prompt, expected, estimate, arrival, mailbox, streamed, weight, bytes, alone)
+local function publish(queue, id, tenant, prompt, expected, estimate, arrival, mailbox, streamed, weight, bytes, alone,
+    counts)
   local reserved = end_reservation(id, true)
   if call('EXISTS', P .. 'e:' .. id) == 1 then return 0 end
   set_weight(tenant, weight)
@@ -26,13 +27,14 @@ local function publish(queue, id, tenant, prompt, expected, estimate, arrival, m
   if mailbox ~= '' then call('HSET', P .. 'e:' .. id, 'm', mailbox) end
   if streamed == '1' then call('HSET', P .. 'e:' .. id, 's', '1') end
   if entry.alone then call('HSET', P .. 'e:' .. id, 'y', '1') end
+  if counts == '0' then call('HSET', P .. 'e:' .. id, 'j', '-') end
   enqueue(id, entry)
   rings[queue] = (rings[queue] or 0) + 1
   return 1
 end
 
-for i = at, #ARGV, 12 do
-  replies[#replies + 1] = publish(queues[tonumber(ARGV[i])], unpack(ARGV, i + 1, i + 11))
+for i = at, #ARGV, 13 do
+  replies[#replies + 1] = publish(queues[tonumber(ARGV[i])], unpack(ARGV, i + 1, i + 12))
 end
 for queue, times in pairs(rings) do
   ring(queue, times)

@@ -8,7 +8,8 @@ if not entry and ARGV[17] ~= '' then
   call('HSET', P .. 'e:' .. id, 'q', queue, 'a', ARGV[14], 'b', ARGV[17])
 elseif not entry then
   register(queue, ARGV[3], ARGV[4], ARGV[5])
-  call('HSET', P .. 'e:' .. id, 'q', queue, 't', ARGV[10], 'p', ARGV[11], 'x', ARGV[12], 'e', ARGV[13], 'a', ARGV[14])
+  call('HSET', P .. 'e:' .. id, 'q', queue, 't', ARGV[10], 'p', ARGV[11], 'x', ARGV[12], 'e', ARGV[13], 'a', ARGV[14],
+    'j', '-')    -- it began before
   if ARGV[15] ~= '' then call('HSET', P .. 'e:' .. id, 'm', ARGV[15]) end
   if ARGV[16] == '1' then call('HSET', P .. 'e:' .. id, 's', '1') end
   call('ZADD', P .. 'jobs:' .. ARGV[10], LEASED, id)

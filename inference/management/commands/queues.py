@@ -11,7 +11,10 @@ from inference.management.tables import table
 from inference.rows import QueueRow
 from inference.templatetags import shown
 
-HEADS: Final = ("queue", "jobs", "tokens", "backlog", "in flight", "expected wait", "halted", "why it waits")
+HEADS: Final = (
+    *("queue", "jobs", "tokens", "backlog", "in flight", "rate", "expected wait"),
+    *("in time (5 min · 1 h · 24 h)", "halted", "why it waits"),
+)
 
 
 class Command(halting.HaltingCommand):
@@ -34,7 +37,7 @@ class Command(halting.HaltingCommand):
 
     def drawn(self, rows: Sequence[QueueRow]) -> str:
         """Return the table."""
-        return table(HEADS, [_cells(row) for row in rows], numbers=range(1, 6))
+        return table(HEADS, [_cells(row) for row in rows], numbers=range(1, 7))
 
     def halt(self, action: Action, pattern: str) -> list[str]:
         """Halt or resume the queues of the pattern."""
@@ -52,7 +55,9 @@ def _cells(row: QueueRow) -> tuple[str, ...]:
         shown.count(row.tokens),
         shown.seconds(row.backlog_seconds),
         shown.count(row.leases),
+        shown.rate(row.claims_per_second),
         shown.seconds(row.expected_wait_seconds),
+        shown.kept(row.objective) if row.objective else "",
         ", ".join(halted),
         why,
     )
