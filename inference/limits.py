@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from inference.charges import NO_PRICES, PriceList
+from inference.states import OnFull
 
 MAX_BODY_BYTES: Final = 8 * 1024 * 1024
 """Largest request body accepted by the API (fails closed: 413)."""
@@ -37,6 +38,12 @@ class TierLimits:
     """The same in tokens, of prompts and expected output; None is unbounded."""
     max_queued_bytes: int | None = None
     """The same in bytes of the requests; None is unbounded."""
+    on_full: OnFull = OnFull.REJECT
+    """What a full queue does with a synchronous call."""
+    hold_seconds: float = 20.0
+    """A call on hold that has not started by then is refused."""
+    max_held_jobs: int = 2_000
+    """Most on hold in each of its queues, beside the caps (fails closed: 429)."""
     max_attempts: int = 3
     """A job whose worker died this often fails."""
     uses_reserve: bool = False

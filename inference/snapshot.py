@@ -25,6 +25,7 @@ from inference.limits import (
     TierLimits,
     WorkerLimits,
 )
+from inference.states import OnFull
 
 logger = logging.getLogger(__name__)
 
@@ -152,6 +153,9 @@ def _tier(row: models.Tier) -> TierLimits:
         max_queued_jobs=row.max_queued_jobs,
         max_queued_tokens=row.max_queued_tokens,
         max_queued_bytes=row.max_queued_bytes,
+        on_full=OnFull(row.on_full),
+        hold_seconds=row.hold_seconds,
+        max_held_jobs=row.max_held_jobs,
         max_attempts=row.max_attempts,
         uses_reserve=row.uses_reserve,
         max_share=row.max_share,

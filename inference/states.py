@@ -42,6 +42,15 @@ RETRYABLE: Final = TERMINAL - {JobStatus.SUCCEEDED}
 """What an admin may queue again by hand. Not a transition: the same job begins anew, its history kept."""
 
 
+class OnFull(StrEnum):
+    """What a full queue does with a synchronous call; others are always refused."""
+
+    REJECT = "reject"
+    """429 at once."""
+    HOLD = "hold"
+    """It waits for a while, and gets 429 if it has not started by then."""
+
+
 class JobEventKind(StrEnum):
     """One row of a job's history."""
 

@@ -42,6 +42,8 @@ class Accepted:
     """Jobs that were taken."""
 
     jobs: list[Job]
+    is_held: bool
+    """Their queue is full: they start while they may be on hold, or expire."""
     headers: Mapping[str, str]
     """How the caller's rates stand, as OpenAI names it; empty where it has none."""
 
@@ -88,8 +90,9 @@ def take(*, caller: Caller, items: Sequence[Submission]) -> Accepted:
     offer = _offer(caller, prepared)
     taken = entrance.admit(offer, limits)
     with _database_explained(), _withdrawn_on_failure(offer):
-        jobs = _write([preparation.finish(i, learned) for i, learned in zip(prepared, taken.learned, strict=True)])
-    return Accepted(jobs, taken.headers)
+        known = zip(prepared, taken.learned, taken.held, strict=True)
+        jobs = _write([preparation.finish(item, learned, is_held=is_held) for item, learned, is_held in known])
+    return Accepted(jobs, any(taken.held), taken.headers)
 
 
 def cancel(*, caller: Caller | None, job_id: uuid.UUID) -> Job:
@@ -146,6 +149,7 @@ def _offer(caller: Caller, prepared: Sequence[Prepared]) -> entrance.Offer:
                 model=item.model,
                 demand=item.demand,
                 request_bytes=item.request_bytes,
+                may_be_held=item.draft.submission.synchronous,
             )
             for item in prepared
         ],

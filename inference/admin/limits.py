@@ -56,7 +56,10 @@ class TierAdmin(WithBacklog, KeptName, LimitAdmin):
             "How much is taken",
             {
                 "description": "Live within a second. Fails closed: without Redis nothing is taken.",
-                "fields": ("max_wait_seconds", "max_queued_jobs", "max_queued_tokens", "max_queued_bytes"),
+                "fields": (
+                    *("max_wait_seconds", "max_queued_jobs", "max_queued_tokens", "max_queued_bytes"),
+                    *("on_full", "hold_seconds", "max_held_jobs"),
+                ),
             },
         ),
         (

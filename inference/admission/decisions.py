@@ -26,6 +26,8 @@ class QueueFacts:
     """What those are expected to take, each for itself."""
     leases: int
     """Jobs that run, of all queues of its model."""
+    held: int = 0
+    """On hold."""
     kept: int = 0
     """Room that is kept for those whose turn it is: refused before, and asked to come back by now."""
 
@@ -119,7 +121,17 @@ def _budgets(asked: Asked, amounts: Mapping[str, Amount], facts: Facts) -> Itera
 
 def _queues(asked: Asked, amounts: Mapping[str, Amount], facts: Facts) -> Iterator[Refusal]:
     for terms in asked.queues:
-        yield from _queue(terms, amounts[terms.name], facts.queues[terms.name])
+        amount, of_queue = amounts[terms.name], facts.queues[terms.name]
+        if not is_held(terms, amount, of_queue):
+            yield from _queue(terms, amount, of_queue)
+
+
+def is_held(terms: QueueTerms, amount: Amount, facts: QueueFacts) -> bool:
+    """Whether a full queue takes the jobs all the same, for as long as they may be on hold."""
+    refusal = next(_queue(terms, amount, facts), None)
+    if refusal is None or refusal.reason is Reason.MODEL_BYTES or not terms.caps.jobs:
+        return False
+    return 0 < facts.held + amount.jobs <= terms.held_jobs
 
 
 def _queue(terms: QueueTerms, amount: Amount, facts: QueueFacts) -> Iterator[Refusal]:

@@ -19,6 +19,7 @@ from inference.broker.queues import JOBS_PER_SCRIPT
 from inference.estimates import Demand, Learned, Rates
 from inference.limits import NO_KEY_LIMITS, NO_TENANT_LIMITS, KeyLimits, Limits, ModelLimits, TenantLimits
 from inference.routing import QueueName
+from inference.states import OnFull
 
 logger = logging.getLogger(__name__)
 
@@ -38,6 +39,8 @@ class Candidate:
     model: ModelLimits
     demand: Demand
     request_bytes: int
+    may_be_held: bool = False
+    """Its client waits for it."""
     expected_tokens: int | None = None
     """Output, where it is known from before; else it is estimated."""
 
@@ -62,6 +65,8 @@ class Taken:
 
     learned: Sequence[Learned]
     """Of each candidate, what its estimate goes by."""
+    held: Sequence[bool]
+    """Whether its queue is full, so that it must start while it may be on hold."""
     headers: dict[str, str]
     """How the rates stand, for the answer."""
 
@@ -73,6 +78,7 @@ def admit(offer: Offer, limits: Limits) -> Taken:
     reserved is published or withdrawn, else it lapses after a minute.
     """
     learned: list[Learned] = []
+    held: list[bool] = []
     headers: dict[str, str] = {}
     for i in range(0, len(offer.candidates), JOBS_PER_SCRIPT):
         part = offer.candidates[i : i + JOBS_PER_SCRIPT]
@@ -82,7 +88,8 @@ def admit(offer: Offer, limits: Limits) -> Taken:
             withdraw(offer, offer.candidates[:i])
             raise
         learned += [answer.learned[str(each.queue)] for each in part]
-    return Taken(learned, headers)
+        held += [str(each.queue) in answer.held for each in part]
+    return Taken(learned, held, headers)
 
 
 def withdraw(offer: Offer, candidates: Sequence[Candidate]) -> None:
@@ -177,6 +184,8 @@ def queue_terms(asks: Candidate, limits: Limits) -> QueueTerms:
         expected_tokens=model.default_output_tokens if asks.expected_tokens is None else asks.expected_tokens,
         learns=asks.expected_tokens is None,
         model_bytes=round(capacity.model_bytes(model, everywhere) * share),
+        held_jobs=tier.max_held_jobs if asks.may_be_held and tier.on_full is OnFull.HOLD else 0,
+        hold_ms=round(tier.hold_seconds * 1000),
         line=tuple(line),
         others=tuple(others),
         costs=limits.prices.units(model.name, tier.name, clock.reckoned()),

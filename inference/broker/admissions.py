@@ -31,9 +31,11 @@ def parse(asked: Asked, reply: list[Any]) -> Answer:
         numbers = (int(limit), int(value), int(more), int(after) if after else None)
         refusal = Refusal(Reason(reason.decode()), name.decode(), *numbers, int(spent or 0))
     by_queue = {
-        terms.name: rates.parse_learned(*found) for terms, found in zip(asked.queues, learned, strict=True)
+        terms.name: rates.parse_learned(output, speed)
+        for terms, (output, speed, _) in zip(asked.queues, learned, strict=True)
     }
-    return Answer(refusal, by_queue, _usage(of_key), _usage(of_tenant))
+    held = [terms.name for terms, (*_, is_held) in zip(asked.queues, learned, strict=True) if is_held]
+    return Answer(refusal, by_queue, _usage(of_key), _usage(of_tenant), frozenset(held))
 
 
 def _usage(told: Any) -> Usage | None:
@@ -59,6 +61,8 @@ def _queue(owner: str, terms: QueueTerms) -> list[scripts.Argument]:
         terms.output_ms,
         terms.expected_tokens,
         _or_none(terms.model_bytes),
+        terms.held_jobs,
+        terms.hold_ms,
         len(terms.line),
         len(terms.line) + len(terms.others),
         *terms.costs,

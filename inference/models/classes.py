@@ -5,7 +5,9 @@ from typing import ClassVar
 from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 
+from inference.models.choices import choices_of
 from inference.models.validators import list_of_strings, slug
+from inference.states import OnFull
 
 
 class Tier(models.Model):
@@ -54,6 +56,19 @@ class Tier(models.Model):
         null=True,
         blank=True,
         help_text="Most bytes of requests that may wait in each of its queues, likewise; empty for no bound.",
+    )
+    on_full = models.CharField(
+        "when full",
+        max_length=8,
+        choices=choices_of(OnFull),
+        default=OnFull.REJECT,
+        help_text="hold: a synchronous call waits at a full queue, and gets 429 if it has not started by then.",
+    )
+    hold_seconds = models.FloatField(
+        default=20, validators=[MinValueValidator(0.1)], help_text="Longest such wait of a call on hold."
+    )
+    max_held_jobs = models.PositiveIntegerField(
+        default=2_000, help_text="Most calls on hold at once in each of its queues, beside the caps."
     )
     max_attempts = models.PositiveSmallIntegerField(
         default=3,

@@ -19,6 +19,7 @@ TIERS: Final = ("realtime", "bulk")
 QUEUES: Final = tuple(f"{MODEL}.{tier}.{length}" for tier in TIERS for length in ("short", "long"))
 TENANTS: Final = ("ann", "bob")
 GRACE_MS, EARLY_MS = 5000, 500
+HOLD_MS: Final = 20_000
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,7 @@ class Ask:
     caps: QueueCaps
     max_wait_ms: int | None
     model_bytes: int | None
+    held_jobs: int
 
 
 @dataclass(frozen=True)
@@ -59,6 +61,7 @@ class Held:
     work: int
     admitted_ms: int | None
     ends_ms: int = 0
+    held_until_ms: int = 0
 
 
 @dataclass
@@ -71,6 +74,8 @@ class Ledger:
     waiting: dict[UUID, Held] = field(default_factory=dict)
     leased: dict[UUID, Held] = field(default_factory=dict)
     windows: dict[str, Window] = field(default_factory=dict)
+    held: set[str] = field(default_factory=set)
+    """Queues that took the last jobs on hold."""
 
     def ask(self, asked: Asked) -> tuple[Refusal | None, Usage | None, Usage | None]:
         """Decide, and keep what was taken."""
@@ -81,6 +86,14 @@ class Ledger:
         refusal = decisions.decide(asked, amounts, facts)
         if refusal is None:
             self.take(asked, amounts)
+            self.held = {
+                t.name for t in asked.queues if decisions.is_held(t, amounts[t.name], facts.queues[t.name])
+            }
+            for job in asked.jobs:
+                if job.queue in self.held:
+                    self.reserved[job.job_id].held_until_ms = self.now_ms + HOLD_MS
+        else:
+            self.held = set()
         return refusal, *self.usages(asked)
 
     def facts(self, asked: Asked) -> Facts:
@@ -109,6 +122,7 @@ class Ledger:
             line_jobs=len(behind),
             line_work_ms=sum(held.work for held in behind),
             leases=len(self.leased),
+            held=sum(held.held_until_ms > self.now_ms for held in own),
             kept=self.kept(terms.name, owner),
         )
 
@@ -217,6 +231,7 @@ def histories(draw: st.DrawFn) -> list[Step]:
         st.sampled_from(draw(st.lists(caps | st.just(QueueCaps(100)), min_size=1, max_size=2))),
         st.sampled_from(draw(st.lists(_maybe(0, 1000, 5000), min_size=1, max_size=2))),
         st.sampled_from(draw(st.lists(_maybe(200, 900), min_size=1, max_size=2))),
+        st.sampled_from((0, 0, 3)),
     )
     names = (
         "publish",

@@ -13,7 +13,18 @@ from hypothesis import given, settings
 from inference import broker as broker_module
 from inference.admission.terms import Asked, QueueTerms, Reason, Wanted
 from inference.broker import Broker, Claimed, ClaimRequest, Credit, Entry, TierTerms, scripts
-from tests.integration.admission_ledger import QUEUES, TENANTS, Ask, Held, Ledger, Pass, Step, Verb, histories
+from tests.integration.admission_ledger import (
+    HOLD_MS,
+    QUEUES,
+    TENANTS,
+    Ask,
+    Held,
+    Ledger,
+    Pass,
+    Step,
+    Verb,
+    histories,
+)
 
 START_MS: Final = 1_700_000_000_000
 CLOCK: Final = "local function now_ms() return tonumber(call('GET', P .. 'clock')) end\n"
@@ -73,7 +84,7 @@ class Both:
             )  # fmt: skip
             if found.reason in RATES:
                 assert found.retry_ms == expected.retry_ms
-        assert (answer.of_key, answer.of_tenant) == (of_key, of_tenant)
+        assert (answer.of_key, answer.of_tenant, answer.held) == (of_key, of_tenant, self.ledger.held)
 
     def publish(self, step: Verb) -> None:
         job_id = UUID(int=step.number)
@@ -98,7 +109,8 @@ class Both:
         request = ClaimRequest(QUEUES, Credit(1 + step.number % 3, 10**9), 3, "w", 60.0, tiers)
         for claimed in self.broker.claim(request).jobs:
             self.claims[claimed.token.job_id] = claimed
-            self.ledger.leased[claimed.token.job_id] = self.ledger.waiting.pop(claimed.token.job_id)
+            held = self.ledger.leased[claimed.token.job_id] = self.ledger.waiting.pop(claimed.token.job_id)
+            held.held_until_ms = 0
 
     def ack(self, step: Verb) -> None:
         job_id = UUID(int=step.number)
@@ -167,6 +179,8 @@ def asked_of(step: Ask, ids: list[UUID]) -> Asked:
             output_ms=10.0,
             expected_tokens=100,
             model_bytes=step.model_bytes,
+            held_jobs=step.held_jobs,
+            hold_ms=HOLD_MS,
             line=tuple(q for q in QUEUES if ".realtime." in q or ".bulk." in name),
             others=tuple(q for q in QUEUES if ".bulk." in q and ".bulk." not in name),
         )

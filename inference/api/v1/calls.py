@@ -31,6 +31,8 @@ class Accepted:
     service_tier: str
     """The tier as OpenAI's `service_tier` spells it."""
     streamed: bool
+    is_held: bool
+    """Its queue is full: the job is on hold."""
     rate_headers: Mapping[str, str]
 
 
@@ -42,6 +44,8 @@ class Call:
         self.inbox = inbox
         self.is_settled = False
         """Nothing is left to cancel: the job ended, its output was delivered, or it goes on for the record."""
+        self.is_held = False
+        """Its queue was full: it starts while it may be on hold, or is refused."""
         self._submitting: asyncio.Task[Accepted] | None = None
 
     async def submit(
@@ -54,7 +58,9 @@ class Call:
         )
         self._submitting = asyncio.create_task(work)
         # The client may leave now: the submission goes on, and `abandon` cancels what it made.
-        return await asyncio.shield(self._submitting)
+        accepted = await asyncio.shield(self._submitting)
+        self.is_held = accepted.is_held
+        return accepted
 
     async def hear(self) -> list[Event]:
         """Wait for what matters to the client: output, its end, the job's end. Returns all that is there."""
@@ -103,7 +109,7 @@ class Call:
             logger.exception("cancel failed", extra={"action": "cancel_failed", "job_id": self.inbox.job_id})
 
 
-def answer(job: Job) -> str:
+def answer(job: Job, *, is_held: bool = False) -> str:
     """Return a finished job's result. Raises the error that its status stands for."""
     match job.status:
         case "succeeded":
@@ -113,6 +119,10 @@ def answer(job: Job) -> str:
             raise errors.InvalidRequest(message, code=job.error_code, param=fields.blamed(message))
         case "failed":
             raise errors.JobFailed(job.error_message or "The job failed.", code=job.error_code or "failed")
+        case "expired" if is_held:
+            waited = (job.start_deadline_at - job.queued_at).total_seconds()
+            message = f"queue {job.queue} is full; the request was on hold for {waited:g} s"
+            raise errors.Rejected(message, retry_after_seconds=waited, details={"reason": "held"})
         case "expired":
             message = "The job was not started by its start deadline."
             raise errors.JobFailed(message, code="start_deadline_passed", status=504)
@@ -140,7 +150,13 @@ def _submit(
     job = taken.jobs[0]
     tier = snapshot.limits().tiers.get(job.tier_id)
     service_tier = tier.service_tiers[0] if tier and tier.service_tiers else job.tier_id
-    return Accepted(tier=job.tier_id, service_tier=service_tier, streamed=job.streamed, rate_headers=taken.headers)
+    return Accepted(
+        tier=job.tier_id,
+        service_tier=service_tier,
+        streamed=job.streamed,
+        is_held=taken.is_held,
+        rate_headers=taken.headers,
+    )
 
 
 def _read(job_id: uuid.UUID) -> Job:

@@ -15,7 +15,7 @@ local function meter(id, reserved)
 end
 
 local function publish(queue, id, tenant, prompt, expected, estimate, arrival, mailbox, streamed, weight, bytes, alone)
-  local reserved = end_reservation(id)
+  local reserved = end_reservation(id, true)
   if call('EXISTS', P .. 'e:' .. id) == 1 then return 0 end
   set_weight(tenant, weight)
   local entry = { queue = queue, tenant = tenant, prompt = prompt, expected = expected, estimate = estimate,

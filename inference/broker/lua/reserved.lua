@@ -16,11 +16,12 @@ local function read_reserved(id)
 end
 
 -- Give the room back; what it was, or nil if there was none.
-local function end_reservation(id)
+local function end_reservation(id, is_published)
   local of = read_reserved(id)
   if not of then return nil end
   call('DEL', P .. 'v:' .. id)
   call('ZREM', P .. 'r:' .. of.queue, id)
+  if not is_published then call('ZREM', P .. 'held:' .. of.queue, id) end
   count(of.queue, -of.tokens, -of.bytes, -of.work)
   unreserve_tenant(of.tenant, id)
   return of
