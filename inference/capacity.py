@@ -7,7 +7,7 @@ does not refuse. Where none is live, and the model may be started from none, one
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Protocol
 
 from inference import routing
 from inference.limits import ModelLimits, QueueCaps, TierLimits
@@ -16,6 +16,18 @@ BYTES_PER_TOKEN: Final = 4
 """Of a request, on average: what tokenizers of English text come to."""
 TIMES_HELD: Final = 2
 """Requests may wait for twice as many tokens as the engines can hold."""
+
+
+class Backlog(Protocol):
+    """What waits in a queue."""
+
+    @property
+    def jobs(self) -> int:
+        """How many."""
+
+    @property
+    def work_seconds(self) -> float:
+        """What they are expected to take, each for itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +75,25 @@ def max_wait_seconds(tier: TierLimits, caps: QueueCaps, model: ModelLimits, flee
 def jobs(fleet: Fleet, *, mean_seconds: float, wait_seconds: float) -> int:
     """Return how many jobs of that service time the fleet starts within that wait."""
     return math.floor(fleet.slots * wait_seconds / max(mean_seconds, 1e-6))
+
+
+def most_jobs(model: ModelLimits, tier: TierLimits, caps: QueueCaps, fleet: Fleet, waits: Backlog) -> int:
+    """Return what may wait in a queue: its cap, or what its fleet starts within the tier's max wait.
+
+    No less than the fleet runs at once, or it would never run full.
+    """
+    wait = max_wait_seconds(tier, caps, model, fleet)
+    if wait is None:
+        return caps.jobs
+    able = jobs(fleet, mean_seconds=mean_seconds(model, waits), wait_seconds=wait)
+    return min(caps.jobs, max(able, fleet.slots))
+
+
+def mean_seconds(model: ModelLimits, waits: Backlog) -> float:
+    """Return the service time of a job like those that wait; where none does, of a usual answer."""
+    if waits.jobs:
+        return waits.work_seconds / waits.jobs
+    return model.default_output_tokens / model.decode_tokens_per_second
 
 
 def model_bytes(model: ModelLimits, replicas: int) -> int:

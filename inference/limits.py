@@ -39,7 +39,7 @@ class TierLimits:
     max_queued_bytes: int | None = None
     """The same in bytes of the requests; None is unbounded."""
     on_full: OnFull = OnFull.REJECT
-    """What a full queue does with a synchronous call."""
+    """What a full queue does with more jobs."""
     hold_seconds: float = 20.0
     """A call on hold that has not started by then is refused."""
     max_held_jobs: int = 2_000

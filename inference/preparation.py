@@ -212,7 +212,9 @@ def _prepared(caller: Caller, draft: Draft, prompt_tokens: int, limits: Limits, 
     )
 
 
-def finish(item: Prepared, learned: estimates.Learned, *, is_held: bool) -> tuple[NewJob, broker.Entry]:
+def finish(
+    item: Prepared, learned: estimates.Learned, *, is_held: bool, is_spilled: bool
+) -> tuple[NewJob, broker.Entry]:
     """Return the row and the entry of a request that was admitted, estimated by what is known now."""
     draft, caller = item.draft, item.caller
     expected = learned.expected_tokens(draft.model, item.demand)
@@ -232,6 +234,7 @@ def finish(item: Prepared, learned: estimates.Learned, *, is_held: bool) -> tupl
         estimate_seconds=learned.rates(draft.model).seconds(item.demand.prompt_tokens, expected),
         created_at=item.created_at,
         start_deadline_at=item.created_at + _may_wait(draft, is_held=is_held),
+        is_spilled=is_spilled,
     )
     return job, _entry(job, item)
 

@@ -3,13 +3,13 @@
 import logging
 import time
 import uuid
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final
 
 from django.conf import settings
 
-from inference import broker, lifecycle, maintenance, publication
+from inference import broker, lifecycle, maintenance, publication, snapshot
 from inference.models import Job, Tenant
 from inference.states import TERMINAL, JobStatus, ReleaseReason
 
@@ -31,7 +31,9 @@ class Reconciled:
     rescued: int = 0
     discarded: int = 0
     uncounted: int = 0
-    """Jobs that a tenant's caps counted, and that are nowhere."""
+    """Jobs that a tenant's caps counted, and that are nowhere, or not spilled any more."""
+    spilled: int = 0
+    """Spilled rows that the broker did not know."""
 
 
 @dataclass(slots=True)
@@ -46,13 +48,18 @@ class Reconciler:
     """The last tenant whose jobs were all looked at."""
     tenant_cursor: str = "0"
     """The broker's place in the next one's."""
+    spilled_after: uuid.UUID = START
+    """The last spilled row looked at."""
+    spilled_cursors: dict[str, str] = field(default_factory=dict)
+    """The broker's place in the spilled jobs of a queue, where a run did not come to the end."""
 
     def run(self, now: datetime) -> Reconciled:
         """Put right what a bounded time allows. Raises broker.BrokerAway and django.db.Error: nothing is lost."""
         with maintenance.only_one("reconcile") as is_ours:
             if not is_ours:
                 return Reconciled()
-            done = Reconciled(self._publish(now), self._rescue(now), self._discard(now), self._sweep())
+            uncounted, spilled = self._sweep() + self._unspill(), self._spill()
+            done = Reconciled(self._publish(now), self._rescue(now), self._discard(now), uncounted, spilled)
         if done != Reconciled():
             logger.warning("Queue and rows differed: %s", done, extra={"action": "reconciled"})
         return done
@@ -99,6 +106,45 @@ class Reconciler:
                 return count
         self.tenant = ""
         return count
+
+    def _spill(self) -> int:
+        """Know the spilled rows as such again that the broker does not: Redis was wiped."""
+        ends_at, count = time.monotonic() + RUN_SECONDS, 0
+        while time.monotonic() < ends_at:
+            found = Job.objects.filter(status=JobStatus.SPILLED, id__gt=self.spilled_after).order_by("id")
+            ids = list(found.values_list("id", flat=True)[: maintenance.CHUNK])
+            count += _spill_unknown(ids)
+            self.spilled_after = ids[-1] if len(ids) == maintenance.CHUNK else START
+            if self.spilled_after == START:
+                break
+        return count
+
+    def _unspill(self) -> int:
+        """Count no job as spilled whose row is not: who was to write or publish it died."""
+        ends_at, count = time.monotonic() + RUN_SECONDS, 0
+        for queue in snapshot.limits().queues():
+            cursor, is_first = self.spilled_cursors.pop(queue, "0"), True
+            while is_first or cursor != "0":
+                if not is_first and time.monotonic() >= ends_at:
+                    self.spilled_cursors[queue] = cursor
+                    break
+                cursor, ids = broker.get_broker().spilled(queue, cursor, maintenance.CHUNK)
+                is_first = False
+                count += _drop_unspilled(ids)
+        return count
+
+
+def _spill_unknown(ids: list[uuid.UUID]) -> int:
+    missing = set(ids).difference(broker.get_broker().known(ids))
+    rows = Job.objects.filter(id__in=missing).defer("request", "result") if missing else ()
+    return sum(broker.get_broker().spill([publication.entry_of(job, tenant_weight=1.0) for job in rows]))
+
+
+def _drop_unspilled(ids: list[uuid.UUID]) -> int:
+    spilled = Job.objects.filter(id__in=ids, status=JobStatus.SPILLED).values_list("id", flat=True) if ids else ()
+    gone = set(ids).difference(spilled)
+    broker.get_broker().unspill(gone)
+    return len(gone)
 
 
 def _waiting(after: uuid.UUID, now: datetime) -> list[Job]:

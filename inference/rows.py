@@ -5,6 +5,7 @@ from datetime import datetime
 
 from inference import waiting
 from inference.states import WorkerState
+from inference.watermarks import Watermark
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,6 +28,10 @@ class QueueRow:
     """Most jobs that may wait; 0 for the control queue, which has no cap."""
     bytes: int = 0
     """Of the requests in the backlog."""
+    spilled: int = 0
+    """Jobs kept out of it while it is full; not in the backlog."""
+    watermark: Watermark = Watermark.NONE
+    """The highest that jobs, tokens or bytes have reached of what may wait."""
     capacity: int | None = None
     """Jobs that its live workers start within the tier's max wait; None: that has no bound."""
     is_paused: bool = False

@@ -1,5 +1,7 @@
 """What pages, API, metrics and Flower show: each number is computed here, once."""
 
+import functools
+import operator
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -8,16 +10,23 @@ from typing import Final, Literal
 
 from django.db.models import Count, Q, QuerySet
 
-from inference import broker, capacity, clock, errors, estimates, fleet, routing, snapshot, waiting
+from inference import broker, capacity, clock, errors, estimates, fleet, routing, snapshot, waiting, watermarks
 from inference.admission import engines
-from inference.limits import Limits
+from inference.limits import Limits, QueueCaps
 from inference.models import Job, Worker
 from inference.outlook import Outlook, QueueOutlook
 from inference.rows import JobCounts, JobWaiting, QueueRow, RatesRow, Totals, WorkerRow
-from inference.states import JobStatus, WorkerState
+from inference.states import WAITING, JobStatus, WorkerState
+from inference.watermarks import Watermark
 
 NO_JOBS: Final = JobCounts(queued=0, unfinished=0)
 _IN_TRANSIT: Final = "just claimed, or about to be published"
+_SPILLED: Final = JobWaiting(
+    reason=waiting.Reason.SPILLED,
+    detail="its queue was full: it comes in when that empties, the oldest of each tenant by turns",
+    position=None,
+    expected_start=None,
+)
 
 
 def look(*, names_operators: bool = False) -> Outlook:
@@ -53,16 +62,18 @@ def control_row() -> QueueRow:
 def waiting_of(
     jobs: Iterable[Job], outlook: Outlook | None = None, *, names_operators: bool = False
 ) -> dict[uuid.UUID, JobWaiting]:
-    """Why each of the jobs waits that are queued; empty while Redis is away. Costs the same whatever waits."""
+    """Why each of the jobs waits that wait; queued ones not while Redis is away. Costs the same whatever waits."""
+    jobs = list(jobs)
+    spilled = {job.pk: _SPILLED for job in jobs if job.status == JobStatus.SPILLED}
     queued = [job.pk for job in jobs if job.status == JobStatus.QUEUED]
     if not queued:
-        return {}
+        return spilled
     try:
         outlook = outlook or look(names_operators=names_operators)
         found = outlook.of_jobs(queued)
     except broker.BrokerAway:
-        return {}
-    return {job_id: _job_waiting(found, job_id, outlook.now) for job_id in queued}
+        return spilled
+    return spilled | {job_id: _job_waiting(found, job_id, outlook.now) for job_id in queued}
 
 
 def worker_rows(workers: Iterable[Worker] | None = None, *, names_operators: bool = False) -> list[WorkerRow]:
@@ -124,9 +135,9 @@ def totals_by(part: Literal["queue", "model", "tier", "length"], rows: Sequence[
 def unfinished_by(part: Literal["tenant", "api_key"]) -> dict[str, JobCounts]:
     """Count the jobs that wait or run, by whose they are; those of nobody's key are left out."""
     found = (
-        Job.objects.filter(Q(status=JobStatus.QUEUED) | Q(status=JobStatus.RUNNING))
+        Job.objects.filter(functools.reduce(operator.or_, [Q(status=s) for s in (*WAITING, JobStatus.RUNNING)]))
         .values_list(f"{part}_id")
-        .annotate(queued=Count("id", filter=Q(status=JobStatus.QUEUED)), unfinished=Count("id"))
+        .annotate(queued=Count("id", filter=Q(status__in=WAITING)), unfinished=Count("id"))
         .order_by()
     )
     return {whose: JobCounts(queued=queued, unfinished=unfinished) for whose, queued, unfinished in found if whose}
@@ -161,7 +172,7 @@ def _not_found(job_id: uuid.UUID) -> errors.NotFound:
 
 def _queue_row(outlook: Outlook, queue: str, found: QueueOutlook) -> QueueRow:
     stats, name, first = outlook.stats[queue], routing.parse(queue), found.waiting
-    own = outlook.limits.of_queue(queue)
+    own, caps = outlook.limits.of_queue(queue), outlook.limits.queue_caps(queue, name.tier)
     return QueueRow(
         queue=stats.queue,
         model=name.model,
@@ -171,8 +182,10 @@ def _queue_row(outlook: Outlook, queue: str, found: QueueOutlook) -> QueueRow:
         tokens=stats.tokens,
         backlog_seconds=0.0 if own.is_paused else _age(stats, outlook.now),
         leases=stats.leases,
-        cap=outlook.limits.queue_caps(queue, name.tier).jobs,
+        cap=caps.jobs,
         bytes=stats.bytes,
+        spilled=stats.spilled,
+        watermark=_watermark(outlook.limits, stats, caps),
         capacity=_capacity(outlook.limits, stats),
         is_paused=own.is_paused,
         is_draining=own.is_draining,
@@ -188,10 +201,16 @@ def _capacity(limits: Limits, stats: broker.QueueStats) -> int | None:
     model, wait = limits.models[name.model], limits.tiers[name.tier].max_wait_seconds
     if wait is None:
         return None
-    usual = model.default_output_tokens / model.decode_tokens_per_second
-    mean = stats.work_seconds / stats.jobs if stats.jobs else usual
     fleet = capacity.fleet(model, stats.queue, engines.replicas())
-    return capacity.jobs(fleet, mean_seconds=mean, wait_seconds=wait)
+    return capacity.jobs(fleet, mean_seconds=capacity.mean_seconds(model, stats), wait_seconds=wait)
+
+
+def _watermark(limits: Limits, stats: broker.QueueStats, caps: QueueCaps) -> Watermark:
+    name = routing.parse(stats.queue)
+    model, tier = limits.models[name.model], limits.tiers[name.tier]
+    jobs = capacity.most_jobs(model, tier, caps, capacity.fleet(model, stats.queue, engines.replicas()), stats)
+    used = ((stats.jobs, jobs), (stats.tokens, caps.tokens), (stats.bytes, caps.bytes))
+    return watermarks.reached(watermarks.share(*used))
 
 
 def _age(stats: broker.QueueStats, now: datetime) -> float:

@@ -13,7 +13,10 @@ class JobStatus(StrEnum):
     """Where a job is. Only `inference.lifecycle` moves it."""
 
     QUEUED = "queued"
-    """Accepted and waiting. Entered at submission, or from `running` by a release or a rescue."""
+    """Accepted and waiting. Entered at submission, from `spilled` by the feeder, or from `running` by a release or
+    a rescue."""
+    SPILLED = "spilled"
+    """Accepted, and kept out of its full queue until the feeder has room for it there."""
     RUNNING = "running"
     """Held by one claim. Stuck only if its lease ran out: the reaper or the reconciler rescues it."""
     SUCCEEDED = "succeeded"
@@ -26,6 +29,7 @@ class JobStatus(StrEnum):
 TRANSITIONS: Final[Mapping[JobStatus, frozenset[JobStatus]]] = MappingProxyType(
     {
         JobStatus.QUEUED: frozenset({JobStatus.RUNNING, JobStatus.CANCELLED, JobStatus.EXPIRED, JobStatus.FAILED}),
+        JobStatus.SPILLED: frozenset({JobStatus.QUEUED, JobStatus.CANCELLED, JobStatus.EXPIRED}),
         JobStatus.RUNNING: frozenset(
             {JobStatus.SUCCEEDED, JobStatus.FAILED, JobStatus.CANCELLED, JobStatus.QUEUED}
         ),
@@ -38,23 +42,29 @@ TRANSITIONS: Final[Mapping[JobStatus, frozenset[JobStatus]]] = MappingProxyType(
 
 TERMINAL: Final = frozenset({JobStatus.SUCCEEDED, JobStatus.FAILED, JobStatus.CANCELLED, JobStatus.EXPIRED})
 
+WAITING: Final = frozenset({JobStatus.QUEUED, JobStatus.SPILLED})
+"""Not started: the clock of their start deadline runs."""
+
 RETRYABLE: Final = TERMINAL - {JobStatus.SUCCEEDED}
 """What an admin may queue again by hand. Not a transition: the same job begins anew, its history kept."""
 
 
 class OnFull(StrEnum):
-    """What a full queue does with a synchronous call; others are always refused."""
+    """What a full queue does with more jobs."""
 
     REJECT = "reject"
     """429 at once."""
     HOLD = "hold"
-    """It waits for a while, and gets 429 if it has not started by then."""
+    """A synchronous call waits for a while, and gets 429 if it has not started by then; others are refused."""
+    SPILL = "spill"
+    """Jobs are kept as rows until the queue has room; a synchronous call is held."""
 
 
 class JobEventKind(StrEnum):
     """One row of a job's history."""
 
     QUEUED = "queued"
+    SPILLED = "spilled"
     RUNNING = "running"
     RELEASED = "released"
     """Given back unfinished by its worker (drain, engine crash): costs no attempt."""

@@ -90,8 +90,8 @@ def take(*, caller: Caller, items: Sequence[Submission]) -> Accepted:
     offer = _offer(caller, prepared)
     taken = entrance.admit(offer, limits)
     with _database_explained(), _withdrawn_on_failure(offer):
-        known = zip(prepared, taken.learned, taken.held, strict=True)
-        jobs = _write([preparation.finish(item, learned, is_held=is_held) for item, learned, is_held in known])
+        known = zip(prepared, taken.learned, taken.held, taken.spilled, strict=True)
+        jobs = _write([preparation.finish(i, found, is_held=h, is_spilled=s) for i, found, h, s in known])
     return Accepted(jobs, any(taken.held), taken.headers)
 
 
@@ -150,6 +150,7 @@ def _offer(caller: Caller, prepared: Sequence[Prepared]) -> entrance.Offer:
                 demand=item.demand,
                 request_bytes=item.request_bytes,
                 may_be_held=item.draft.submission.synchronous,
+                may_be_spilled=not item.draft.submission.synchronous,
             )
             for item in prepared
         ],
@@ -190,7 +191,7 @@ def _offer_of(caller: Caller | None, job: Job, limits: Limits) -> entrance.Offer
 def _write(accepted: Sequence[tuple[NewJob, broker.Entry]]) -> list[Job]:
     with transaction.atomic():
         jobs = lifecycle.create([job for job, _ in accepted])
-        entries = [entry for _, entry in accepted]
+        entries = [entry for job, entry in accepted if not job.is_spilled]
         # Robust: once committed the jobs are accepted, whatever becomes of the publish.
         transaction.on_commit(functools.partial(publication.publish, entries), robust=True)
     return jobs

@@ -12,7 +12,7 @@ from celery import shared_task
 from django.db import InterfaceError, OperationalError
 from django.utils import timezone
 
-from inference import broker, clock, maintenance, reconciliation
+from inference import broker, clock, feeding, maintenance, reconciliation
 
 logger = logging.getLogger(__name__)
 
@@ -59,6 +59,13 @@ def expire() -> None:
     """End jobs that did not start in time."""
     clock.now()  # asked here: what comes reckons on
     maintenance.expire(timezone.now())
+
+
+@shared_task(name="inference.feed", send_events=False)
+@_put_off_by_outages("feed")
+def feed() -> None:
+    """Bring spilled jobs into their queues."""
+    feeding.feed()
 
 
 @shared_task(name="inference.count_spending", send_events=False)

@@ -28,6 +28,8 @@ class QueueFacts:
     """Jobs that run, of all queues of its model."""
     held: int = 0
     """On hold."""
+    spilled: int = 0
+    """Not in it yet."""
     kept: int = 0
     """Room that is kept for those whose turn it is: refused before, and asked to come back by now."""
 
@@ -58,6 +60,9 @@ class Amount:
     work_ms: int
     cost: int = 0
     """Expected, in billionths of the currency."""
+    largest_tokens: int = 0
+    """Of any one of the jobs."""
+    largest_bytes: int = 0
 
 
 def decide(asked: Asked, amounts: Mapping[str, Amount], facts: Facts) -> Refusal | None:
@@ -122,7 +127,7 @@ def _budgets(asked: Asked, amounts: Mapping[str, Amount], facts: Facts) -> Itera
 def _queues(asked: Asked, amounts: Mapping[str, Amount], facts: Facts) -> Iterator[Refusal]:
     for terms in asked.queues:
         amount, of_queue = amounts[terms.name], facts.queues[terms.name]
-        if not is_held(terms, amount, of_queue):
+        if not (is_held(terms, amount, of_queue) or is_spilled(terms, amount, of_queue)):
             yield from _queue(terms, amount, of_queue)
 
 
@@ -132,6 +137,25 @@ def is_held(terms: QueueTerms, amount: Amount, facts: QueueFacts) -> bool:
     if refusal is None or refusal.reason is Reason.MODEL_BYTES or not terms.caps.jobs:
         return False
     return 0 < facts.held + amount.jobs <= terms.held_jobs
+
+
+def is_spilled(terms: QueueTerms, amount: Amount, facts: QueueFacts) -> bool:
+    """Whether the jobs are kept out of the queue: it is full, or others wait before them to come in.
+
+    One that the queue would never take is refused instead, and so are all while it takes none.
+    """
+    if not terms.may_spill or not terms.caps.jobs:
+        return False
+    if any(
+        limit is not None and size > limit
+        for limit, size in (
+            (terms.caps.tokens, amount.largest_tokens),
+            (terms.caps.bytes, amount.largest_bytes),
+            (terms.model_bytes, amount.largest_bytes),
+        )
+    ):
+        return False
+    return facts.spilled > 0 or next(_queue(terms, amount, facts), None) is not None
 
 
 def _queue(terms: QueueTerms, amount: Amount, facts: QueueFacts) -> Iterator[Refusal]:

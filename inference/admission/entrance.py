@@ -41,6 +41,8 @@ class Candidate:
     request_bytes: int
     may_be_held: bool = False
     """Its client waits for it."""
+    may_be_spilled: bool = False
+    """Its client does not."""
     expected_tokens: int | None = None
     """Output, where it is known from before; else it is estimated."""
 
@@ -67,6 +69,8 @@ class Taken:
     """Of each candidate, what its estimate goes by."""
     held: Sequence[bool]
     """Whether its queue is full, so that it must start while it may be on hold."""
+    spilled: Sequence[bool]
+    """Whether its queue is full, and the feeder brings it there."""
     headers: dict[str, str]
     """How the rates stand, for the answer."""
 
@@ -79,6 +83,7 @@ def admit(offer: Offer, limits: Limits) -> Taken:
     """
     learned: list[Learned] = []
     held: list[bool] = []
+    spilled: list[bool] = []
     headers: dict[str, str] = {}
     for i in range(0, len(offer.candidates), JOBS_PER_SCRIPT):
         part = offer.candidates[i : i + JOBS_PER_SCRIPT]
@@ -89,7 +94,8 @@ def admit(offer: Offer, limits: Limits) -> Taken:
             raise
         learned += [answer.learned[str(each.queue)] for each in part]
         held += [str(each.queue) in answer.held for each in part]
-    return Taken(learned, held, headers)
+        spilled += [str(each.queue) in answer.spilled for each in part]
+    return Taken(learned, held, spilled, headers)
 
 
 def withdraw(offer: Offer, candidates: Sequence[Candidate]) -> None:
@@ -184,8 +190,9 @@ def queue_terms(asks: Candidate, limits: Limits) -> QueueTerms:
         expected_tokens=model.default_output_tokens if asks.expected_tokens is None else asks.expected_tokens,
         learns=asks.expected_tokens is None,
         model_bytes=round(capacity.model_bytes(model, everywhere) * share),
-        held_jobs=tier.max_held_jobs if asks.may_be_held and tier.on_full is OnFull.HOLD else 0,
+        held_jobs=tier.max_held_jobs if asks.may_be_held and tier.on_full is not OnFull.REJECT else 0,
         hold_ms=round(tier.hold_seconds * 1000),
+        may_spill=asks.may_be_spilled and tier.on_full is OnFull.SPILL,
         line=tuple(line),
         others=tuple(others),
         costs=limits.prices.units(model.name, tier.name, clock.reckoned()),

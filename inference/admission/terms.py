@@ -53,6 +53,8 @@ class QueueTerms:
     """Most that may be on hold; 0: it is full when it is full."""
     hold_ms: int = 0
     """How long they are."""
+    may_spill: bool = False
+    """Full, it takes them as spilled."""
     line: tuple[str, ...]
     """Queues whose jobs it waits behind: of its own tier, itself too, and of weightier ones."""
     others: tuple[str, ...] = ()
@@ -132,6 +134,8 @@ class Answer:
     of_tenant: Usage | None = None
     held: frozenset[str] = frozenset()
     """Queues that are full, and took the jobs on hold."""
+    spilled: frozenset[str] = frozenset()
+    """Queues that are full, and took the jobs as spilled."""
 
     @property
     def accepted(self) -> bool:

@@ -9,6 +9,8 @@ from inference.admission.terms import Answer, Asked, QueueTerms, Reason, Refusal
 from inference.broker import keys, rates, scripts
 
 _NONE = -1.0
+_HELD, _SPILLED = 1, 2
+"""How a full queue took jobs, as the script says it."""
 
 
 def arguments(asked: Asked, hold_ms: int) -> list[scripts.Argument]:
@@ -34,8 +36,9 @@ def parse(asked: Asked, reply: list[Any]) -> Answer:
         terms.name: rates.parse_learned(output, speed)
         for terms, (output, speed, _) in zip(asked.queues, learned, strict=True)
     }
-    held = [terms.name for terms, (*_, is_held) in zip(asked.queues, learned, strict=True) if is_held]
-    return Answer(refusal, by_queue, _usage(of_key), _usage(of_tenant), frozenset(held))
+    full = {terms.name: int(how) for terms, (*_, how) in zip(asked.queues, learned, strict=True)}
+    held, spilled = (frozenset(name for name, how in full.items() if how == which) for which in (_HELD, _SPILLED))
+    return Answer(refusal, by_queue, _usage(of_key), _usage(of_tenant), held, spilled)
 
 
 def _usage(told: Any) -> Usage | None:
@@ -63,6 +66,7 @@ def _queue(owner: str, terms: QueueTerms) -> list[scripts.Argument]:
         _or_none(terms.model_bytes),
         terms.held_jobs,
         terms.hold_ms,
+        terms.may_spill,
         len(terms.line),
         len(terms.line) + len(terms.others),
         *terms.costs,

@@ -43,14 +43,16 @@ class QueueVerbs(base.Verbs):
         """Queue a Celery task that is not a job: `body` is its whole message. First in, first out."""
         self._call("publish_task", queue, tag.bytes, body)
 
-    def cancel(self, job_id: UUID, *, status: str = "cancelled") -> Literal["queued", "leased", "absent"]:
+    def cancel(
+        self, job_id: UUID, *, status: str = "cancelled"
+    ) -> Literal["queued", "leased", "spilled", "absent"]:
         """Take a job out whose row is already `status`. Says where it was.
 
-        A queued one is gone at once. A leased one is marked: renewals report it, nothing is appended any more,
-        and its worker's ack only drops the lease. Those who watch it see `status` in either case, once.
+        A queued or spilled one is gone at once. A leased one is marked: renewals report it, nothing is appended
+        any more, and its worker's ack only drops the lease. Those who watch it see `status` in either case, once.
         """
         where: bytes = self._call("cancel", job_id.bytes, status)
-        return {b"queued": "queued", b"leased": "leased"}.get(where, "absent")  # type: ignore[return-value]
+        return where.decode()  # type: ignore[return-value]
 
     def move(self, job_id: UUID, queue: str, *, cap: int) -> Literal["moved", "leased", "absent", "full"]:
         """Move a waiting job to another queue of its model; not beyond `cap` waiting there. Says what came."""
@@ -95,8 +97,8 @@ class QueueVerbs(base.Verbs):
         """Numbers of each of `queues`, in that order, all of one moment."""
         rows = self._call("stats", *queues) if queues else []
         return [
-            QueueStats(queue, jobs, tokens, int(oldest) if oldest else None, leases, size, work / 1000)
-            for queue, (jobs, tokens, oldest, leases, size, work) in zip(queues, rows, strict=True)
+            QueueStats(queue, jobs, tokens, int(oldest) if oldest else None, leases, size, work / 1000, spilled)
+            for queue, (jobs, tokens, oldest, leases, size, work, spilled) in zip(queues, rows, strict=True)
         ]
 
     def set_tenant_weight(self, tenant: str, weight: float) -> None:

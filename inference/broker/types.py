@@ -142,6 +142,8 @@ class QueueStats:
     """Of the requests that wait."""
     work_seconds: float = 0.0
     """What those that wait are expected to take, each for itself."""
+    spilled: int = 0
+    """Kept out of it while it is full."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,6 +28,15 @@ class NewJob:
     estimate_seconds: float
     created_at: datetime
     start_deadline_at: datetime
+    is_spilled: bool = False
+    """Its queue is full: the feeder brings it there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Feed:
+    """Its queue has room: `spilled → queued`. Its start deadline stays."""
+
+    job_id: uuid.UUID
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +114,7 @@ class Release:
 
 @dataclass(frozen=True, slots=True)
 class Cancel:
-    """The client, an admin or a disconnect ends it: `queued | running → cancelled`."""
+    """The client, an admin or a disconnect ends it: `queued | spilled | running → cancelled`."""
 
     job_id: uuid.UUID
     detail: str = ""
@@ -132,7 +141,7 @@ class Account:
 
 @dataclass(frozen=True, slots=True)
 class Expire:
-    """Not started in time: `queued → expired`, if its start deadline has passed."""
+    """Not started in time: `queued | spilled → expired`, if its start deadline has passed."""
 
     job_id: uuid.UUID
 
@@ -144,7 +153,7 @@ class Retry:
     job_id: uuid.UUID
 
 
-Change = Start | Succeed | Fail | Release | Cancel | Account | Expire | Retry
+Change = Feed | Start | Succeed | Fail | Release | Cancel | Account | Expire | Retry
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

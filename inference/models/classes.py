@@ -62,7 +62,8 @@ class Tier(models.Model):
         max_length=8,
         choices=choices_of(OnFull),
         default=OnFull.REJECT,
-        help_text="hold: a synchronous call waits at a full queue, and gets 429 if it has not started by then.",
+        help_text="hold: a synchronous call waits at a full queue, and gets 429 if it has not started by then. "
+        "spill: the same, and other jobs are kept in the database until the queue has room.",
     )
     hold_seconds = models.FloatField(
         default=20, validators=[MinValueValidator(0.1)], help_text="Longest such wait of a call on hold."

@@ -82,11 +82,23 @@ class Job(models.Model):
             # SQLite uses a partial one only for the very condition that it has.
             models.Index(fields=["id"], name="job_queued", condition=models.Q(status=JobStatus.QUEUED)),
             models.Index(fields=["id"], name="job_running", condition=models.Q(status=JobStatus.RUNNING)),
+            models.Index(fields=["id"], name="job_spilled_id", condition=models.Q(status=JobStatus.SPILLED)),
+            # The feeder takes the oldest of each tenant in a queue.
+            models.Index(
+                fields=["model", "tier", "length", "tenant", "created_at"],
+                name="job_spilled",
+                condition=models.Q(status=JobStatus.SPILLED),
+            ),
             # Expiry reads the few whose deadline has passed, however many wait.
             models.Index(
                 fields=["start_deadline_at"],
                 name="job_start_deadline",
                 condition=models.Q(status=JobStatus.QUEUED),
+            ),
+            models.Index(
+                fields=["start_deadline_at"],
+                name="job_spilled_deadline",
+                condition=models.Q(status=JobStatus.SPILLED),
             ),
         ]
         constraints: ClassVar = [

@@ -10,7 +10,7 @@ from inference.admission import decisions
 from inference.admission.decisions import Amount, Facts, QueueFacts
 from inference.admission.terms import Asked, QueueTerms, Refusal, Usage, Wanted
 from inference.admission.windows import MINUTE, SECOND, Window
-from inference.broker import Broker
+from inference.broker import Bounds, Broker
 from inference.broker.queues import RESERVATION_SECONDS
 from inference.limits import KeyLimits, QueueCaps, TenantLimits
 
@@ -34,6 +34,7 @@ class Ask:
     max_wait_ms: int | None
     model_bytes: int | None
     held_jobs: int
+    may_spill: bool
 
 
 @dataclass(frozen=True)
@@ -62,6 +63,7 @@ class Held:
     admitted_ms: int | None
     ends_ms: int = 0
     held_until_ms: int = 0
+    is_spilled: bool = False
 
 
 @dataclass
@@ -76,30 +78,59 @@ class Ledger:
     windows: dict[str, Window] = field(default_factory=dict)
     held: set[str] = field(default_factory=set)
     """Queues that took the last jobs on hold."""
+    spills: set[str] = field(default_factory=set)
+    """Queues that spilled them."""
+    spilled: dict[UUID, Held] = field(default_factory=dict)
 
     def ask(self, asked: Asked) -> tuple[Refusal | None, Usage | None, Usage | None]:
         """Decide, and keep what was taken."""
-        for job_id in [job_id for job_id, held in self.reserved.items() if held.ends_ms <= self.now_ms]:
-            del self.reserved[job_id]
+        self.lapse()
         amounts = {terms.name: amount_of(asked, terms) for terms in asked.queues}
         facts = self.facts(asked)
         refusal = decisions.decide(asked, amounts, facts)
         if refusal is None:
+            found = [(t, amounts[t.name], facts.queues[t.name]) for t in asked.queues]
+            self.spills = {each[0].name for each in found if decisions.is_spilled(*each)}
+            self.held = {each[0].name for each in found if decisions.is_held(*each)} - self.spills
             self.take(asked, amounts)
-            self.held = {
-                t.name for t in asked.queues if decisions.is_held(t, amounts[t.name], facts.queues[t.name])
-            }
             for job in asked.jobs:
                 if job.queue in self.held:
                     self.reserved[job.job_id].held_until_ms = self.now_ms + HOLD_MS
         else:
-            self.held = set()
+            self.held, self.spills = set(), set()
         return refusal, *self.usages(asked)
 
+    def lapse(self) -> None:
+        """Forget reservations that were not published; what was spilled is so again."""
+        for job_id in [job_id for job_id, held in self.reserved.items() if held.ends_ms <= self.now_ms]:
+            held = self.reserved.pop(job_id)
+            if held.is_spilled:
+                self.spilled[job_id] = held
+
+    def feed(self, queue: str, bounds: Bounds) -> list[UUID]:
+        """Reserve room for the queue's spilled jobs, as they came."""
+        self.lapse()
+        taken = []
+        for job_id, held in [(i, h) for i, h in self.spilled.items() if h.queue == queue]:
+            waits = (*self.reserved.values(), *self.waiting.values())
+            own = [other for other in waits if other.queue == queue]
+            if held.tokens > (bounds.tokens or 0) or held.bytes > (bounds.bytes or 0):
+                continue
+            if (
+                len(own) >= bounds.jobs
+                or sum(other.tokens for other in own) + held.tokens > (bounds.tokens or 0)
+                or sum(other.bytes for other in own) + held.bytes > (bounds.bytes or 0)
+                or sum(other.bytes for other in waits) + held.bytes > (bounds.model_bytes or 0)
+            ):
+                break
+            held.ends_ms = self.now_ms + RESERVATION_SECONDS * 1000
+            self.reserved[job_id] = self.spilled.pop(job_id)
+            taken.append(job_id)
+        return taken
+
     def facts(self, asked: Asked) -> Facts:
-        own = [
-            held for held in (*self.reserved.values(), *self.waiting.values()) if held.asked.tenant == asked.tenant
-        ]
+        unstarted = (*self.reserved.values(), *self.waiting.values(), *self.spilled.values())
+        own = [held for held in unstarted if held.asked.tenant == asked.tenant]
         running = [held for held in self.leased.values() if held.asked.tenant == asked.tenant]
         return Facts(
             now_ms=self.now_ms,
@@ -123,6 +154,7 @@ class Ledger:
             line_work_ms=sum(held.work for held in behind),
             leases=len(self.leased),
             held=sum(held.held_until_ms > self.now_ms for held in own),
+            spilled=sum(held.queue == terms.name for held in self.spilled.values()),
             kept=self.kept(terms.name, owner),
         )
 
@@ -152,9 +184,10 @@ class Ledger:
         terms = {each.name: each for each in asked.queues}
         for job in asked.jobs:
             amount = amount_of_job(job, terms[job.queue])
-            self.reserved[job.job_id] = Held(
+            spills = job.queue in self.spills
+            (self.spilled if spills else self.reserved)[job.job_id] = Held(
                 asked, job.queue, amount.tokens, job.prompt_tokens, job.bytes, amount.work_ms,
-                self.now_ms, self.now_ms + RESERVATION_SECONDS * 1000,
+                self.now_ms, self.now_ms + RESERVATION_SECONDS * 1000, is_spilled=spills,
             )  # fmt: skip
 
     def usages(self, asked: Asked) -> tuple[Usage | None, Usage | None]:
@@ -169,7 +202,7 @@ class Ledger:
         return Usage(int(window.requests(now)), int(window.tokens(now)), window.clears_after_ms(now))
 
     def withdraw(self, job_id: UUID) -> None:
-        if held := self.reserved.pop(job_id, None):
+        if held := self.reserved.pop(job_id, None) or self.spilled.pop(job_id, None):
             for name in (
                 f"burst:{held.asked.owner}",
                 f"rate:{held.asked.owner}",
@@ -199,7 +232,12 @@ def amount_of_job(job: Wanted, terms: QueueTerms) -> Amount:
 def amount_of(asked: Asked, terms: QueueTerms) -> Amount:
     found = [amount_of_job(job, terms) for job in asked.jobs if job.queue == terms.name]
     return Amount(
-        len(found), sum(a.tokens for a in found), sum(a.bytes for a in found), sum(a.work_ms for a in found)
+        len(found),
+        sum(a.tokens for a in found),
+        sum(a.bytes for a in found),
+        sum(a.work_ms for a in found),
+        largest_tokens=max(a.tokens for a in found),
+        largest_bytes=max(a.bytes for a in found),
     )
 
 
@@ -232,11 +270,14 @@ def histories(draw: st.DrawFn) -> list[Step]:
         st.sampled_from(draw(st.lists(_maybe(0, 1000, 5000), min_size=1, max_size=2))),
         st.sampled_from(draw(st.lists(_maybe(200, 900), min_size=1, max_size=2))),
         st.sampled_from((0, 0, 3)),
+        st.sampled_from((False, draw(st.booleans()))),
     )
     names = (
         "publish",
         "publish",
         "publish",
+        "feed",
+        "feed",
         "withdraw",
         "claim",
         "claim",

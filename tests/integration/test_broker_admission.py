@@ -12,7 +12,7 @@ from hypothesis import given, settings
 
 from inference import broker as broker_module
 from inference.admission.terms import Asked, QueueTerms, Reason, Wanted
-from inference.broker import Broker, Claimed, ClaimRequest, Credit, Entry, TierTerms, scripts
+from inference.broker import Bounds, Broker, Claimed, ClaimRequest, Credit, Entry, TierTerms, scripts
 from tests.integration.admission_ledger import (
     HOLD_MS,
     QUEUES,
@@ -69,7 +69,7 @@ class Both:
         if any(
             job_id in held
             for job_id in ids
-            for held in (self.ledger.waiting, self.ledger.leased, self.ledger.reserved)
+            for held in (self.ledger.waiting, self.ledger.leased, self.ledger.reserved, self.ledger.spilled)
         ):
             return
         asked = asked_of(step, ids)
@@ -84,12 +84,14 @@ class Both:
             )  # fmt: skip
             if found.reason in RATES:
                 assert found.retry_ms == expected.retry_ms
-        assert (answer.of_key, answer.of_tenant, answer.held) == (of_key, of_tenant, self.ledger.held)
+        assert (answer.of_key, answer.of_tenant) == (of_key, of_tenant)
+        assert (answer.held, answer.spilled) == (self.ledger.held, self.ledger.spills)
 
     def publish(self, step: Verb) -> None:
+        """Spilled ones too: their rows were moved by one that died."""
         job_id = UUID(int=step.number)
-        if held := self.ledger.reserved.pop(job_id, None):
-            if held.ends_ms <= self.ledger.now_ms:
+        if held := self.ledger.reserved.pop(job_id, None) or self.ledger.spilled.pop(job_id, None):
+            if held.ends_ms <= self.ledger.now_ms and not held.is_spilled:
                 self.broker.due(lease_seconds=60)
                 held.admitted_ms = None
             self.ledger.waiting[job_id] = held
@@ -97,12 +99,18 @@ class Both:
 
     def withdraw(self, step: Verb) -> None:
         job_id = UUID(int=step.number)
-        if held := self.ledger.reserved.get(job_id):
-            if held.ends_ms <= self.ledger.now_ms:
+        if held := self.ledger.reserved.get(job_id) or self.ledger.spilled.get(job_id):
+            if held.ends_ms <= self.ledger.now_ms and not held.is_spilled:
                 self.broker.due(lease_seconds=60)
                 held.admitted_ms = None
             self.broker.withdraw(held.asked.owner, [job_id])
             self.ledger.withdraw(job_id)
+
+    def feed(self, step: Verb) -> None:
+        queue, bounds = QUEUES[step.number % len(QUEUES)], Bounds(3, 1000, 200, 400)
+        self.ledger.lapse()
+        ids = [job_id for job_id, held in self.ledger.spilled.items() if held.queue == queue]
+        assert self.broker.feed(queue, bounds, QUEUES, ids) == self.ledger.feed(queue, bounds)
 
     def claim(self, step: Verb) -> None:
         tiers = {"realtime": TierTerms(400.0), "bulk": TierTerms(1.0)}
@@ -129,11 +137,15 @@ class Both:
         if held := self.ledger.waiting.pop(job_id, None):
             assert self.broker.cancel(job_id) == "queued"
             self.ledger.settle(held, 0)
+        if held := self.ledger.spilled.pop(job_id, None):
+            assert self.broker.cancel(job_id) == "spilled"
+            self.ledger.settle(held, 0)
 
     def discard(self, step: Verb) -> None:
         job_id = UUID(int=step.number)
         self.broker.discard([job_id])
         self.ledger.reserved.pop(job_id, None)
+        self.ledger.spilled.pop(job_id, None)
         self.ledger.leased.pop(job_id, None)
         self.claims.pop(job_id, None)
         if held := self.ledger.waiting.pop(job_id, None):
@@ -143,13 +155,18 @@ class Both:
         """Every counter is the sum over what is there; nothing is counted that is not."""
         self.broker.due(lease_seconds=60)
         live = {i: h for i, h in self.ledger.reserved.items() if h.ends_ms > self.ledger.now_ms}
+        lapsed = {i: h for i, h in self.ledger.reserved.items() if i not in live and h.is_spilled}
+        spilled = {**self.ledger.spilled, **lapsed}
+        for queue in QUEUES:
+            found = self.client.zrange(f"{self.broker.prefix}spilled:{queue}", 0, -1)
+            assert set(found) == {i.bytes for i, h in spilled.items() if h.queue == queue}
         waiting = [*live.values(), *self.ledger.waiting.values()]
         for name, of in (("tokens", "tokens"), ("bytes", "bytes"), ("work", "work")):
             sums = {q: sum(getattr(h, of) for h in waiting if h.queue == q) for q in QUEUES}
             stored = self.client.hgetall(f"{self.broker.prefix}{name}")
             assert {q.decode(): int(n) for q, n in stored.items()} == {q: n for q, n in sums.items() if n}
         for tenant in TENANTS:
-            everything = {**live, **self.ledger.waiting, **self.ledger.leased}
+            everything = {**live, **spilled, **self.ledger.waiting, **self.ledger.leased}
             own = {i.bytes for i, h in everything.items() if h.asked.tenant == tenant}
             assert set(self.client.zrange(f"{self.broker.prefix}jobs:{tenant}", 0, -1)) == own
         self.compare_windows()
@@ -181,6 +198,7 @@ def asked_of(step: Ask, ids: list[UUID]) -> Asked:
             model_bytes=step.model_bytes,
             held_jobs=step.held_jobs,
             hold_ms=HOLD_MS,
+            may_spill=step.may_spill,
             line=tuple(q for q in QUEUES if ".realtime." in q or ".bulk." in name),
             others=tuple(q for q in QUEUES if ".bulk." in q and ".bulk." not in name),
         )

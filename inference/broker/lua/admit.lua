@@ -3,12 +3,12 @@
 -- owner, ticket, month, {payer, its budget}...,
 -- {queue, numbers (caps in jobs, tokens, bytes and longest wait ms, each below 0 where there is none; slots, ms a prompt
 -- token, ms an output token, expected output where nothing is known, bytes that may wait in all queues or below 0, most
--- jobs on hold, for how long, ms; how many of the queues that follow come first in line, how many follow; billionths
--- that a prompt token, an output token and a ms of service cost), keys of what was learned of outputs and speed
+-- jobs on hold, for how long, ms; whether it may spill; how many of the queues that follow come first in line, how many
+-- follow; billionths that a prompt token, an output token and a ms of service cost), keys of what was learned of outputs and speed
 -- less the prefix, all queues of the model...}...,  {id, numbers (which queue, prompt tokens, most output, bytes)}...
 -- ->  {what refuses or '', its name, limit, value, more asked for, ms until it may fit or '', of a budget what is spent,
 --      {requests and tokens of the key in a minute, ms until that has cleared, the same of the tenant} or '' each,
---      {what was learned of outputs, of speed, whether it took the jobs on hold} for each queue}. As inference/admission/decisions.py.
+--      {what was learned of outputs, of speed, 1 if it took the jobs on hold, 2 if it spilled them} for each queue}. As inference/admission/decisions.py.
 local now = now_ms()
 local queue_count, job_count, hold_ms, key_second, key_requests, key_tokens, tenant_requests, tenant_tokens, most_waiting,
   most_unfinished, payer_count = struct.unpack('<ddddddddddd', ARGV[2])
@@ -23,8 +23,9 @@ end
 for i = 1, queue_count do
   local queue = { name = ARGV[at], jobs = 0, tokens = 0, bytes = 0, work = 0, all = {} }
   queue.cap_jobs, queue.cap_tokens, queue.cap_bytes, queue.max_wait, queue.slots, queue.prompt_ms, queue.output_ms,
-    queue.expected, queue.cap_all, queue.most_held, queue.hold_ms, queue.line, queue.count,
-    queue.prompt_cost, queue.output_cost, queue.ms_cost = struct.unpack('<dddddddddddddddd', ARGV[at + 1])
+    queue.expected, queue.cap_all, queue.most_held, queue.hold_ms, queue.may_spill, queue.line,
+    queue.count, queue.prompt_cost, queue.output_cost, queue.ms_cost =
+    struct.unpack('<ddddddddddddddddd', ARGV[at + 1])
   queue.output, queue.speed = ARGV[at + 2], ARGV[at + 3]
   for j = 1, queue.count do queue.all[j] = ARGV[at + 3 + j] end
   queue.learned = call('MGET', P .. queue.output, P .. queue.speed)
@@ -146,6 +147,22 @@ local function may_hold(queue, refused)
   return queue.holds
 end
 
+local function is_over(limit, size) return limit >= 0 and size > limit end
+
+-- Whether the jobs are kept out of the queue: it is full, or others wait before them to come in. Not one that the queue
+-- would never take.
+local function may_spill(queue, refused)
+  if queue.may_spill == 0 or queue.cap_jobs == 0 then return false end
+  if not refused and call('EXISTS', P .. 'spilled:' .. queue.name) == 0 then return false end
+  for _, job in ipairs(jobs) do
+    local is_too_large = is_over(queue.cap_tokens, job.tokens) or is_over(queue.cap_bytes, job.bytes)
+      or is_over(queue.cap_all, job.bytes)
+    if job.queue == queue and is_too_large then return false end
+  end
+  queue.spills = true
+  return true
+end
+
 local function check_queue(queue)
   queue.reserved = call('ZCARD', P .. 'r:' .. queue.name)
   if queue.reserved > 0 then
@@ -153,7 +170,7 @@ local function check_queue(queue)
     queue.reserved = call('ZCARD', P .. 'r:' .. queue.name)
   end
   local refused = check_room(queue)
-  if not refused or may_hold(queue, refused) then return nil end
+  if may_spill(queue, refused) or not refused or may_hold(queue, refused) then return nil end
   if refused[5] > refused[3] and refused[1] ~= 'wait' then return refused end    -- it never fits
   local expected = queue.slots / math.max(1, queue.work / queue.jobs)
   refused[6] = give_turn(queue.name, ticket, queue.jobs, drain_of(queue.name, expected, now), now)
@@ -169,19 +186,20 @@ end
 
 local function reserve(job)
   local of = { tokens = job.tokens, bytes = job.bytes, work = job.work, at = now, queue = job.queue.name, tenant = tenant,
-    metered = (key_tokens >= 0 or tenant_tokens >= 0) and 1 or 0, owner = key_tokens >= 0 and owner or '' }
+    metered = (key_tokens >= 0 or tenant_tokens >= 0) and 1 or 0, owner = key_tokens >= 0 and owner or '', spilled = 0 }
   if not call('SET', P .. 'v:' .. job.id, pack_reserved(of), 'NX') then return end
+  reserve_cost(job.id, job.cost, payers)
+  if job.queue.spills then return spill(job.id, of) end
   call('ZADD', P .. 'r:' .. of.queue, int(now + hold_ms), job.id)
   call('ZADD', P .. 'jobs:' .. tenant, 'NX', int(now + hold_ms), job.id)
   count(of.queue, of.tokens, of.bytes, of.work)
-  reserve_cost(job.id, job.cost, payers)
   if job.queue.holds then call('ZADD', P .. 'held:' .. of.queue, int(now + job.queue.hold_ms), job.id) end
 end
 
 local function take()
   for _, job in ipairs(jobs) do reserve(job) end
   for _, queue in ipairs(queues) do
-    if queue.reserved == 0 then call('SADD', P .. 'admitting', queue.name) end
+    if queue.reserved == 0 and not queue.spills then call('SADD', P .. 'admitting', queue.name) end
     if queue.turn then use_turn(queue.name, ticket, queue.turn) end
   end
   for _, window in pairs({ of_second, of_key, of_tenant }) do
@@ -201,7 +219,7 @@ end
 
 local said, learned = refused or {}, {}
 for i, queue in ipairs(queues) do
-  learned[i] = { queue.learned[1] or '', queue.learned[2] or '', not refused and queue.holds and 1 or 0 }
+  learned[i] = { queue.learned[1] or '', queue.learned[2] or '', refused and 0 or queue.spills and 2 or queue.holds and 1 or 0 }
 end
 return { said[1] or '', said[2] or '', said[3] and int(said[3]) or '', said[4] and int(said[4]) or '',
   said[5] and int(said[5]) or '', said[6] and int(said[6]) or '', said[7] and int(said[7]) or '',

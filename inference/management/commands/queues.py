@@ -11,7 +11,10 @@ from inference.management.tables import table
 from inference.rows import QueueRow
 from inference.templatetags import shown
 
-HEADS: Final = ("queue", "jobs", "tokens", "backlog", "in flight", "expected wait", "halted", "why it waits")
+HEADS: Final = (
+    *("queue", "jobs", "tokens", "backlog", "in flight", "expected wait", "spilled"),
+    *("watermark", "halted", "why it waits"),
+)
 
 
 class Command(halting.HaltingCommand):
@@ -34,7 +37,7 @@ class Command(halting.HaltingCommand):
 
     def drawn(self, rows: Sequence[QueueRow]) -> str:
         """Return the table."""
-        return table(HEADS, [_cells(row) for row in rows], numbers=range(1, 6))
+        return table(HEADS, [_cells(row) for row in rows], numbers=range(1, 7))
 
     def halt(self, action: Action, pattern: str) -> list[str]:
         """Halt or resume the queues of the pattern."""
@@ -53,6 +56,8 @@ def _cells(row: QueueRow) -> tuple[str, ...]:
         shown.seconds(row.backlog_seconds),
         shown.count(row.leases),
         shown.seconds(row.expected_wait_seconds),
+        shown.count(row.spilled),
+        row.watermark,
         ", ".join(halted),
         why,
     )
