@@ -270,7 +270,7 @@ def histories(draw: st.DrawFn) -> list[Step]:
         st.sampled_from(draw(st.lists(_maybe(0, 1000, 5000), min_size=1, max_size=2))),
         st.sampled_from(draw(st.lists(_maybe(200, 900), min_size=1, max_size=2))),
         st.sampled_from((0, 0, 3)),
-        st.sampled_from((False, draw(st.booleans()))),
+        st.sampled_from((False, *[draw(st.booleans())] * 2)),
     )
     names = (
         "publish",

@@ -107,7 +107,7 @@ class Both:
             self.ledger.withdraw(job_id)
 
     def feed(self, step: Verb) -> None:
-        queue, bounds = QUEUES[step.number % len(QUEUES)], Bounds(3, 1000, 200, 400)
+        queue, bounds = QUEUES[step.number % len(QUEUES)], Bounds(1 + step.number % 3, 1000, 200, 400)
         self.ledger.lapse()
         ids = [job_id for job_id, held in self.ledger.spilled.items() if held.queue == queue]
         assert self.broker.feed(queue, bounds, QUEUES, ids) == self.ledger.feed(queue, bounds)
