@@ -245,49 +245,36 @@ def _maybe(*values: int) -> st.SearchStrategy[int | None]:
     return st.none() | st.sampled_from(values)
 
 
-JOBS: Final = st.tuples(
-    st.integers(0, len(QUEUES) - 1),
-    st.sampled_from((1, 50, 400)),
-    st.sampled_from((1, 30, 500)),
-    st.sampled_from((7, 90)),
-)
+def _jobs(queues: int) -> st.SearchStrategy[tuple[tuple[int, int, int, int], ...]]:
+    sizes = (st.sampled_from((1, 50, 400)), st.sampled_from((1, 30, 500)), st.sampled_from((7, 90)))
+    return st.lists(st.tuples(st.integers(0, queues - 1), *sizes), min_size=1, max_size=4).map(tuple)
+
+
+VERBS: Final = "publish publish publish feed withdraw claim claim ack ack release cancel discard"
 
 
 @st.composite
-def histories(draw: st.DrawFn) -> list[Step]:
-    """A few kinds of limits at a time, so that one after the other is reached."""
+def histories(draw: st.DrawFn, *, spills: bool = False) -> list[Step]:
+    """A few kinds of limits at a time, so that one after the other is reached; or few jobs, of which most spill."""
+    ids, most_jobs = st.integers(0, 12 if spills else 50), (1, 2) if spills else (2, 5, 100)
     keys = st.builds(KeyLimits, _maybe(1, 4), _maybe(2, 8), _maybe(300, 2000))
     tenants = st.builds(TenantLimits, _maybe(3, 12), _maybe(500, 4000), _maybe(2, 6), _maybe(3, 9))
-    caps = st.builds(QueueCaps, st.sampled_from((2, 5, 100)), _maybe(200, 2000), _maybe(100, 400))
+    caps = st.builds(QueueCaps, st.sampled_from(most_jobs), _maybe(200, 2000), _maybe(100, 400))
     ask = st.builds(
         Ask,
-        st.integers(0, 50),
-        st.lists(JOBS, min_size=1, max_size=4).map(tuple),
+        ids,
+        _jobs(1 if spills else len(QUEUES)),
         st.sampled_from(TENANTS),
         st.sampled_from(draw(st.lists(keys | st.just(KeyLimits()), min_size=1, max_size=2))),
         st.sampled_from(draw(st.lists(tenants | st.just(TenantLimits()), min_size=1, max_size=2))),
-        st.sampled_from(draw(st.lists(caps | st.just(QueueCaps(100)), min_size=1, max_size=2))),
+        st.sampled_from(draw(st.lists(caps | st.just(QueueCaps(1 if spills else 100)), min_size=1, max_size=2))),
         st.sampled_from(draw(st.lists(_maybe(0, 1000, 5000), min_size=1, max_size=2))),
         st.sampled_from(draw(st.lists(_maybe(200, 900), min_size=1, max_size=2))),
         st.sampled_from((0, 0, 3)),
-        st.sampled_from((False, *[draw(st.booleans())] * 2)),
+        st.sampled_from((False, spills, spills)),
     )
-    names = (
-        "publish",
-        "publish",
-        "publish",
-        "feed",
-        "feed",
-        "withdraw",
-        "claim",
-        "claim",
-        "ack",
-        "ack",
-        "release",
-        "cancel",
-        "discard",
-    )
-    verb = st.builds(Verb, st.sampled_from(names), st.integers(0, 50), _maybe(0, 60, 700))
+    names = "feed feed feed feed publish publish claim ack cancel discard withdraw" if spills else VERBS
+    verb = st.builds(Verb, st.sampled_from(names.split()), ids, _maybe(0, 60, 700))
     passes = st.builds(Pass, st.sampled_from((1, 99, 900, 1_000, 4_000, 30_000, 61_000)))
     step: Any = st.one_of(ask, ask, ask, verb, verb, verb, passes)
-    return draw(st.lists(step, min_size=10, max_size=45))
+    return draw(st.lists(step, min_size=40 if spills else 10, max_size=60 if spills else 45))
