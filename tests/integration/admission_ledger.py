@@ -255,7 +255,7 @@ VERBS: Final = "publish publish publish feed withdraw claim claim ack ack releas
 
 @st.composite
 def histories(draw: st.DrawFn, *, spills: bool = False) -> list[Step]:
-    """A few kinds of limits at a time, so that one after the other is reached; or few jobs, of which most spill."""
+    """A few kinds of limits at a time, so that each is reached; or few jobs, most of which spill."""
     ids, most_jobs = st.integers(0, 12 if spills else 50), (1, 2) if spills else (2, 5, 100)
     keys = st.builds(KeyLimits, _maybe(1, 4), _maybe(2, 8), _maybe(300, 2000))
     tenants = st.builds(TenantLimits, _maybe(3, 12), _maybe(500, 4000), _maybe(2, 6), _maybe(3, 9))
