@@ -55,6 +55,7 @@ EXPIRING_KEYS: Final[Mapping[str, int]] = {
 what it taught; with the most seconds."""
 
 NEXT: Final = {
+    "spilled": {"queued", "cancelled", "expired"},
     "queued": {"running", "cancelled", "expired", "failed"},
     "running": {"succeeded", "failed", "cancelled", "released", "rescued"},
     "released": {"running", "cancelled", "expired", "failed"},
@@ -65,6 +66,7 @@ NEXT: Final = {
     "expired": {"queued"},
 }
 """What may follow in a job's history; `queued` after an end is a retry by hand."""
+BEGINS: Final = {"spilled", "queued"}
 
 
 def audit(
@@ -87,9 +89,10 @@ def audit(
 def check_row(job: dict[str, Any]) -> None:
     """One end for each beginning, steps in a lawful order, and a result if and only if it succeeded."""
     steps = kinds(job)
-    assert steps[0] == "queued", job
+    begins = [step for before, step in pairwise([None, *steps]) if step in BEGINS and before not in BEGINS]
+    assert steps[0] in BEGINS, job
     assert all(after in NEXT[before] for before, after in pairwise(steps)), job
-    assert sum(step in TERMINAL for step in steps) == steps.count("queued"), job
+    assert sum(step in TERMINAL for step in steps) == len(begins), job
     assert steps[-1] == job["status"], job
     assert (job["result"] is not None) is (job["status"] == "succeeded"), job
 
