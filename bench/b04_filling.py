@@ -22,7 +22,7 @@ def measure(say: Say, sizes: Sizes) -> Measured:
 
 
 _CAPACITY: Final = (
-    "Capacity: that engine directly, with twice as many of the bulk calls under way as it has slots."
+    "Capacity: that engine directly, twice as many calls under way as slots, all of bulk's mean length."
 )
 
 ROW: Final = Row(

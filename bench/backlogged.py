@@ -18,11 +18,16 @@ REALTIME_PROMPT_TOKENS: Final = 24
 REALTIME_OUTPUT_TOKENS: Final = 12
 """Half a second of work."""
 BULK_PROMPT_TOKENS: Final = 64
-BULK_OUTPUT_TOKENS: Final = tuple(range(60, 141, 10))
-"""In turn, 100 on average: they do not all end at once."""
+BULK_MOST_TOKENS: Final = 256
+"""Asked for by all, as a batch does; the simulated engine ends an answer by its prompt, after 16 to 256 tokens.
+Were the lengths told, the shortest would run first: jobs of one length, which begin and end in the same steps."""
+BULK_PROMPTS: Final = 97
+"""Different ones, in turn."""
 CALLS_PER_SECOND: Final = 4.0
 """Two slots of 64 on average: as much as the default reserve is made for."""
 WARM_SECONDS: Final = 10.0
+WARM_CALLS: Final = 8
+"""By which a web process has read its tokenizer, as it has where bulk was submitted."""
 SEED: Final = 3
 _MODEL: Final[Mapping[str, Any]] = {"max_num_seqs": SLOTS}
 
@@ -39,7 +44,7 @@ class Sizes:
     """By which the engine's capacity is measured."""
 
 
-FULL: Final = Sizes(seconds=75, backlog=10_000, saturating_jobs=512)
+FULL: Final = Sizes(seconds=75, backlog=10_000, saturating_jobs=320)
 SMALL: Final = Sizes(seconds=10, backlog=1_000, saturating_jobs=64)
 
 
@@ -82,10 +87,11 @@ def _measure(sizes: Sizes, say: Say) -> Found:
     in_flight = _in_flight(jobs, window)
     say(f"{in_flight:.1f} bulk jobs were in flight; now without bulk, on a worker of their own")
     with stack.running("sim", workers=0, model=_MODEL) as other, stack.worker(other, "*.realtime.*", sim=SIM):
+        open_load.run(Spec(target=other.api, requests=calls[:WARM_CALLS]))
         alone = all_good(open_load.run(Spec(target=other.api, requests=calls)))
         say("straight into the engine, beside as many bulk calls; then its capacity")
         direct = _direct(other, calls, round(in_flight))
-        capacity = _capacity(other, sizes.saturating_jobs)
+        capacity = _capacity(other, sizes.saturating_jobs, output_tokens=_mean_tokens(jobs, "bulk", window))
     return Found(
         ours=ours,
         queue_seconds=[job.queue_seconds for job in jobs if job.tier == "realtime"],
@@ -102,9 +108,9 @@ def notes(sizes: Sizes) -> tuple[str, ...]:
     """Return what a reader must know."""
     return (
         f"Simulated engine with {SLOTS} slots, {SIM}: a step takes 40 ms.",
-        f"{sizes.backlog:,} bulk jobs of {BULK_PROMPT_TOKENS} tokens in, 60 to 140 out, queued before.",
+        f"{sizes.backlog:,} bulk jobs queued before: {BULK_PROMPT_TOKENS} tokens in, 16 to 256 out by chance.",
         f"{CALLS_PER_SECOND:g} realtime streams/s of half a second for {sizes.seconds:g} s: 3 % of the engine.",
-        "Direct: the same calls to the engine's socket, with as many bulk calls under way as ours had.",
+        "Direct: the same calls to the engine's socket, as many of the same bulk calls under way as ours had.",
         "Alone: the same calls through the stack without bulk, on a worker with `--serve '*.realtime.*'`.",
     )
 
@@ -131,8 +137,7 @@ def _calls(seconds: float) -> list[Request]:
 
 def _ours(calls: list[Request], backlog: int) -> tuple[list[Answer], list[Job]]:
     with stack.running("sim", sim=SIM, model=_MODEL) as running:
-        bodies = [stack.body(prompt_tokens=BULK_PROMPT_TOKENS, output_tokens=size) for size in BULK_OUTPUT_TOKENS]
-        running.submit(backlog, *bodies, tier="bulk")
+        running.submit(backlog, *bulk(), tier="bulk")
         told = Spec(target=running.api, requests=calls, warm_seconds=WARM_SECONDS)
         answers = all_good(open_load.run(told))
         if not running.waiting():
@@ -140,17 +145,29 @@ def _ours(calls: list[Request], backlog: int) -> tuple[list[Answer], list[Job]]:
         return answers, running.jobs()
 
 
-def _direct(running: Stack, calls: list[Request], bulk: int) -> list[Answer]:
+def _direct(running: Stack, calls: list[Request], at_once: int) -> list[Answer]:
     untold = [replace(call, service_tier="") for call in calls]
-    beside = Background(bulk, BULK_PROMPT_TOKENS, BULK_OUTPUT_TOKENS)
+    beside = Background(at_once, bulk())
     told = Spec(target=running.engine, requests=untold, background=beside, warm_seconds=WARM_SECONDS)
     return all_good(open_load.run(told))
 
 
-def _capacity(running: Stack, jobs: int) -> float:
-    """Return the engine's tokens/s with twice as many bulk calls under way as it has slots."""
-    mean = round(statistics.mean(BULK_OUTPUT_TOKENS))
-    body = stack.body(prompt_tokens=BULK_PROMPT_TOKENS, output_tokens=mean)
+def bulk() -> list[dict[str, Any]]:
+    """Return the bodies of the bulk jobs."""
+    return [_bulk_body(f"{number:04d} " + "the " * (BULK_PROMPT_TOKENS - 4)) for number in range(BULK_PROMPTS)]
+
+
+def _bulk_body(prompt: str) -> dict[str, Any]:
+    asked = [{"role": "user", "content": prompt}]
+    return stack.body(prompt_tokens=0, output_tokens=BULK_MOST_TOKENS, messages=asked, ignore_eos=False)
+
+
+def _capacity(running: Stack, jobs: int, *, output_tokens: int) -> float:
+    """Return the engine's tokens/s with twice as many calls of one length under way as it has slots.
+
+    Of one length, so that its slots are full until the end.
+    """
+    body = stack.body(prompt_tokens=BULK_PROMPT_TOKENS, output_tokens=output_tokens)
     told = load.Spec(targets=[running.engine], requests=jobs, at_once=2 * SLOTS, body=body, streamed_share=0)
     seconds, [answers] = load.run(told)
     return sum(answer.tokens for answer in answers) / seconds
@@ -163,7 +180,15 @@ def _in_flight(jobs: Sequence[Job], window: tuple[float, float]) -> float:
     return sum(max(0.0, min(end, ended) - max(start, began)) for start, end in spans) / (ended - began)
 
 
+def _mean_tokens(jobs: Sequence[Job], tier: str, window: tuple[float, float]) -> int:
+    """Return the mean output of the tier's jobs that ended in the window."""
+    return round(statistics.mean([job.output_tokens or 0 for job in _ended(jobs, tier, window)]))
+
+
 def _tokens(jobs: Sequence[Job], tier: str, window: tuple[float, float]) -> int:
     """Return the output tokens of the tier's jobs that ended in the window."""
-    ended = [j for j in jobs if j.tier == tier and j.finished_at and window[0] <= j.finished_at < window[1]]
-    return sum(job.output_tokens or 0 for job in ended)
+    return sum(job.output_tokens or 0 for job in _ended(jobs, tier, window))
+
+
+def _ended(jobs: Sequence[Job], tier: str, window: tuple[float, float]) -> list[Job]:
+    return [j for j in jobs if j.tier == tier and j.finished_at and window[0] <= j.finished_at < window[1]]

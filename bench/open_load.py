@@ -49,8 +49,7 @@ class Background:
     """Calls that are always under way, one begun when another ends."""
 
     at_once: int
-    prompt_tokens: int
-    output_tokens: Sequence[int]
+    bodies: Sequence[Mapping[str, Any]]
     """In turn."""
 
 
@@ -117,10 +116,8 @@ async def _load(spec: Spec) -> list[Answer]:
 
 @contextlib.asynccontextmanager
 async def _background(session: aiohttp.ClientSession, spec: Spec) -> AsyncIterator[None]:
-    told = spec.background or Background(0, 0, ())
-    bodies = itertools.cycle(
-        chat(prompt_tokens=told.prompt_tokens, output_tokens=each) for each in told.output_tokens
-    )
+    told = spec.background or Background(0, ())
+    bodies = itertools.cycle(told.bodies)
     tasks = [asyncio.create_task(_without_end(session, bodies)) for _ in range(told.at_once)]
     try:
         yield

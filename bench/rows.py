@@ -114,7 +114,7 @@ def counters() -> None:
     rows = Job.objects.filter(status=JobStatus.QUEUED).values("model_id", "tier_id", "length_id")
     tokens = Sum(F("prompt_tokens") + F("expected_tokens"))
     summed = rows.annotate(jobs=Count("id"), tokens=tokens, bytes=Sum("request_bytes"))
-    there = {f"{r['model_id']}.{r['tier_id']}.{r['length_id']}": r for r in summed}
+    there: dict[str, Mapping[str, Any]] = {f"{r['model_id']}.{r['tier_id']}.{r['length_id']}": r for r in summed}
     told = {}
     for queue in broker.get_broker().stats(snapshot.limits().queues()):
         for unit in ("jobs", "tokens", "bytes"):

@@ -173,11 +173,14 @@ class Outlook:
         return routing.served(self._models[worker.model_id], model=worker.model_id, patterns=worker.serve)
 
     def _in_flight(self, worker: Worker) -> int:
-        """Return what it runs. Its report is seconds old; leases are of now, but its own only if it is alone."""
+        """Return what it runs. Its report is seconds old; leases are of now, but its own only if it is alone.
+
+        Jobs that were answered hold theirs for a moment beside those that took their slots.
+        """
         rivals = [w for w in self._workers if w.model_id == worker.model_id and w.state not in GONE]
         if len(rivals) > 1:
             return worker.in_flight
-        return sum(self.stats[queue].leases for queue in self._served(worker))
+        return min(worker.slots, sum(self.stats[queue].leases for queue in self._served(worker)))
 
     def _caps(self, queue: str, name: QueueName) -> Iterable[waiting.CapUse]:
         limits, of_model = self.limits, self._models[name.model]

@@ -3,7 +3,8 @@
     start (commit) ─▶ engine ─▶ outcome ─▶ finish (commit) ─▶ ack or release
 
 The engine is called only after the commit that moved the row to `running` under this claim, and the broker hears
-of an end only after the commit that wrote it. Runs on the worker's event loop; never touches the database from it.
+of an end only after the commit that wrote it. A job that the engine has answered gives its room back at once, its
+lease with the ack. Runs on the worker's event loop; never touches the database from it.
 """
 
 import asyncio
@@ -76,8 +77,8 @@ class Surroundings:
     limits: Callable[[], Limits]
 
 
-Starting = Answer[lifecycle.Applied]
-"""A start that has been asked for."""
+Applying = Answer[lifecycle.Applied]
+"""A change that has been asked for."""
 
 
 def start_of(claimed: Claimed, *, worker: str) -> lifecycle.Start:
@@ -88,11 +89,12 @@ def start_of(claimed: Claimed, *, worker: str) -> lifecycle.Start:
 class Execution:
     """One claim. `run` it once; `abort` it from the same event loop at any time."""
 
-    def __init__(self, claimed: Claimed, around: Surroundings, starting: Starting | None = None) -> None:
+    def __init__(self, claimed: Claimed, around: Surroundings, starting: Applying | None = None) -> None:
         """Take a claim; `starting` if its row is being moved already."""
         self.claimed = claimed
         self._token = claimed.token
         self._starting = starting
+        self._ending: Applying | None = None
         self._around = around
         self._abort: Abort | None = None
         self._call: asyncio.Task[Outcome] | None = None
@@ -195,7 +197,7 @@ class Execution:
             return Failed(FailureReason.BAD_REQUEST, answers.refusal(refused.body))
         except EngineGone as error:
             self._around.readiness.suspect()
-            return Interrupted(outcomes.release_reason(error))
+            return outcomes.interrupted(error)
         except (EngineFault, ValueError) as fault:
             return Failed(FailureReason.ENGINE_ERROR, str(fault))
         except Exception:  # ours: the job must end all the same
@@ -209,11 +211,16 @@ class Execution:
         self._meter.start()
         if not work.streamed:
             call = EngineCall(work.endpoint, work.request.encode(), request_id, priority)
-            answer = await self._around.engine.generate(call)
-            self._meter.stop()
-            return answers.whole(answer)
-        body, wants_usage = answers.with_usage(work.request)
-        return await self._stream(EngineCall(work.endpoint, body, request_id, priority), wants_usage=wants_usage)
+            return self._answered(await self._around.engine.generate(call))
+        body, asks_usage = answers.with_usage(work.request)
+        return await self._stream(EngineCall(work.endpoint, body, request_id, priority), wants_usage=asks_usage)
+
+    def _answered(self, answer: bytes) -> Completed:
+        self._meter.stop()
+        self._completed = completed = answers.whole(answer)
+        self._ending = self._around.commits.submit(outcomes.change(self._token, completed, self._meter))
+        self._around.room.leave(self._token)  # only now: the start of the next is committed behind it
+        return completed
 
     async def _stream(self, call: EngineCall, *, wants_usage: bool) -> Completed:
         events: list[bytes] = []
@@ -233,6 +240,7 @@ class Execution:
             if not events or not sse.is_done(events[-1]):
                 raise EngineGone("the stream ended before its end")
             self._meter.stop()
+            self._around.room.leave(self._token)
             self._completed = answers.streamed(events, call.endpoint, first_token_at=first_token_at)
             await relay.finish()
         return self._completed
@@ -241,13 +249,13 @@ class Execution:
 
     async def _finish(self, outcome: Outcome) -> tuple[Outcome, lifecycle.Applied | None]:
         try:
-            return outcome, await self._commit(outcomes.change(self._token, outcome, self._meter))
+            return outcome, await self._commit(outcomes.change(self._token, outcome, self._meter), self._ending)
         except (Error, ValueError):  # not away: this very value is refused, and would be for ever
             logger.exception("a result could not be stored", extra=self._context("result_refused"))
             failed = Failed(FailureReason.ENGINE_ERROR, "The result could not be stored.")
             return failed, await self._commit(outcomes.change(self._token, failed, self._meter))
 
-    async def _commit(self, change: lifecycle.Change, asked: Starting | None = None) -> lifecycle.Applied | None:
+    async def _commit(self, change: lifecycle.Change, asked: Applying | None = None) -> lifecycle.Applied | None:
         """Have it committed, if that was not asked yet; None if the lease was lost while the database was away."""
         wait_seconds = BACKOFF_SECONDS[0]
         while True:
@@ -287,11 +295,5 @@ class Execution:
         )
 
     def _context(self, action: str) -> dict[str, object]:
-        return {
-            "action": action,
-            "job_id": self._token.job_id,
-            "claim_id": self._token.claim_id,
-            "worker": self._around.worker,
-            "queue": self.claimed.queue,
-            "attempt": self._attempt,
-        }
+        which = {"job_id": self._token.job_id, "claim_id": self._token.claim_id, "attempt": self._attempt}
+        return {"action": action, "worker": self._around.worker, "queue": self.claimed.queue, **which}

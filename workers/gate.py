@@ -2,8 +2,9 @@
 
 A worker pulls only what its engine has room for, and never ahead: a job that waits inside a worker is a second
 queue that nobody sees and nobody can reorder. The price is the round trip between the end of one job and the start
-of the next, milliseconds against seconds of generation. One exception: a job that fitted no worker for too long is
-parked at one, which then drains until it fits.
+of the next, milliseconds against seconds of generation: what the engine has answered gives its room back at once,
+and its end is put on record beside the start of the next. One exception: a job that fitted no worker for too long
+is parked at one, which then drains until it fits.
 """
 
 from collections.abc import Collection, Hashable, Iterable, Mapping
@@ -49,7 +50,7 @@ class Load:
     """What is in flight: by the worker's own count, since the engine's gauges lag by seconds."""
 
     sequences: int = 0
-    """Every job from its claim to its acknowledgement, a parked one too."""
+    """Every job from its claim until the engine is done with it, a parked one too."""
     kv_tokens: int = 0
     """Prompt, expected output and margin of those that are not parked."""
     parked: Need | None = None
@@ -160,11 +161,16 @@ def fits_ever(kv_tokens: int, capacity: Capacity) -> bool:
 
 
 class InFlight:
-    """The jobs that a worker took and has not acknowledged. Not locked: its owner sees to that."""
+    """The jobs that take an engine's room: from their claim until it is done with them, or they are given up.
+
+    Not locked: its owner sees to that.
+    """
 
     def __init__(self) -> None:
         self._running: dict[Hashable, Need] = {}
         self._parked: dict[Hashable, Need] = {}
+        self._ending: set[Hashable] = set()
+        """Counted no more, and not acknowledged yet."""
         self._tiers: dict[str, Room] = {}
         self._kv_tokens = 0
         self._alone: Hashable | None = None
@@ -195,8 +201,26 @@ class InFlight:
             self.add(job, parked.tier, parked.kv_tokens)
             self._alone = job if parked.is_alone else self._alone
 
-    def remove(self, job: Hashable) -> None:
-        """Stop counting a job; one that is not counted changes nothing."""
+    def leave(self, job: Hashable, *, most_ending: int) -> bool:
+        """Stop counting a job that left the engine, before its end is on record; returns whether that gave room.
+
+        So the next one starts meanwhile. If `most_ending` are ending already, it counts until it is removed: else
+        a worker would take and run without end while the database is away.
+        """
+        if job not in self._running or len(self._ending) >= most_ending:
+            return False
+        self._stop_counting(job)
+        self._ending.add(job)
+        return True
+
+    def remove(self, job: Hashable) -> bool:
+        """Forget a job; returns whether that gave room, which one that left or was not counted does not."""
+        self._ending.discard(job)
+        was_counted = job in self
+        self._stop_counting(job)
+        return was_counted
+
+    def _stop_counting(self, job: Hashable) -> None:
         self._load = None
         self._parked.pop(job, None)
         self._alone = None if job == self._alone else self._alone

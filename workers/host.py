@@ -25,7 +25,7 @@ from workers import engines, gate
 from workers.bridge import Bridge
 from workers.config import WorkerConfig
 from workers.engine import Engine, EngineSpec
-from workers.execution import Abort, Execution, Starting, Surroundings, start_of
+from workers.execution import Abort, Applying, Execution, Surroundings, start_of
 from workers.observer import Observer
 from workers.outcomes import Outcome
 from workers.readiness import Readiness
@@ -58,18 +58,17 @@ class EngineHost:
         on_state: Callable[[], None],
         create: Callable[[EngineSpec], Engine] = engines.create,
     ) -> None:
-        """Both callbacks come from any thread: the credit may have grown, the state changed."""
+        """Both callbacks come from any thread: the credit has grown, the state changed."""
         self._config = config
         self._limits = limits
-        self._on_credit = on_credit
         self._executions: dict[Token, Execution] = {}
-        self._submitted: collections.deque[tuple[Claimed, Starting | None, OnDone]] = collections.deque()
+        self._submitted: collections.deque[tuple[Claimed, Applying | None, OnDone]] = collections.deque()
         self._is_waking = False
         self._loop = uvloop.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="engine-loop", daemon=True)
         self._on_state = on_state
         self._readiness = Readiness(create(config.engine), _capacity(config), on_change=self._state_changed)
-        self.room = EngineRoom(config, limits, self._readiness)
+        self.room = EngineRoom(config, limits, self._readiness, on_room=on_credit)
         self.observer = Observer(config.model, limits)
         self._around: Surroundings | None = None
         self._chores: list[asyncio.Task[None]] = []
@@ -100,7 +99,7 @@ class EngineHost:
             self._is_waking = True
             self._loop.call_soon_threadsafe(self._begin_all)
 
-    def _start(self, claimed: Claimed) -> Starting | None:
+    def _start(self, claimed: Claimed) -> Applying | None:
         """Have the row moved at once, before the event loop turns. None where something stands before that."""
         is_shut = not (self.room.is_open and self.room.holds(claimed.token))
         if self._around is None or claimed.is_parked or is_shut:
@@ -188,7 +187,7 @@ class EngineHost:
         while self._submitted:
             self._begin(*self._submitted.popleft())
 
-    def _begin(self, claimed: Claimed, starting: Starting | None, on_done: OnDone) -> None:
+    def _begin(self, claimed: Claimed, starting: Applying | None, on_done: OnDone) -> None:
         assert self._around is not None  # noqa: S101 (`start` made it)
         execution = Execution(claimed, self._around, starting)
         self._executions[claimed.token] = execution
@@ -206,9 +205,8 @@ class EngineHost:
             SETTLER.abandon(token)
         finally:
             del self._executions[token]
-            self.room.remove(token)
             on_done(outcome, time.monotonic() - began)
-            self._on_credit()
+            self.room.remove(token)
 
     def _state_changed(self) -> None:
         self._have_parked_look()

@@ -48,9 +48,10 @@ class Interrupted:
 Outcome = Completed | Failed | Cancelled | Interrupted
 
 
-def release_reason(error: EngineGone) -> ReleaseReason:
+def interrupted(error: EngineGone) -> Interrupted:
     """Return why the job goes back; one that did not begin had no part in it, and is not counted as there."""
-    return ReleaseReason.ENGINE_UNREACHABLE if isinstance(error, EngineDown) else ReleaseReason.ENGINE_CRASH
+    is_down = isinstance(error, EngineDown)
+    return Interrupted(ReleaseReason.ENGINE_UNREACHABLE if is_down else ReleaseReason.ENGINE_CRASH)
 
 
 def backoff(outcome: Outcome | None) -> retries.Backoff | None:

@@ -69,12 +69,13 @@ class EnginePool(base.BasePool):  # type: ignore[misc]
         self._ended: collections.deque[_Ended] = collections.deque()
         self._news = promise(self._on_news)  # one object: the hub's set of callbacks holds it once
         self._is_waking = False
+        self._has_new_credit = False
         self._has_new_limits = False
         self.registrar = Registrar(self.config, lambda: self.host.vitals, on_limits=self._limits_changed)
         self.host = EngineHost(
             self.config,
             limits=lambda: self.registrar.limits,
-            on_credit=self._wake_hub,
+            on_credit=self._credit_changed,
             on_state=self._state_changed,
             create=self.create_engine,
         )
@@ -142,15 +143,20 @@ class EnginePool(base.BasePool):  # type: ignore[misc]
 
     def _end(self, request: Any, outcome: Outcome | None, seconds: float) -> None:
         self._ended.append(_Ended(request, outcome, seconds))
+        self._wake_hub()
+
+    def _credit_changed(self) -> None:
+        self._has_new_credit = True
+        self._wake_hub()
 
     def _state_changed(self) -> None:
         self.registrar.wake()
-        self._wake_hub()
+        self._credit_changed()
 
     def _limits_changed(self) -> None:
         self._has_new_limits = True
         self.host.limits_changed()
-        self._wake_hub()
+        self._credit_changed()
 
     def _wake_hub(self) -> None:
         """Have the hub look, once for all that came before it does; a second wake-up in a race does no harm."""
@@ -160,7 +166,9 @@ class EnginePool(base.BasePool):  # type: ignore[misc]
 
     def _on_news(self) -> None:
         self._is_waking = False  # first: what comes from here on wakes anew
-        self.on_credit()  # before the books, which nobody waits for
+        if self._has_new_credit:  # before the books, which nobody waits for
+            self._has_new_credit = False
+            self.on_credit()
         while self._ended:
             ended = self._ended.popleft()
             self._handles.pop(ended.request.id, None)

@@ -46,6 +46,7 @@ class Relay:
         self._sent = 0
         self._news = asyncio.Event()
         self._is_ending = False
+        self._pause: asyncio.Future[None] | None = None
         self._writer: asyncio.Task[None] | None = None
 
     def put(self, event: bytes) -> None:
@@ -68,6 +69,7 @@ class Relay:
         """Return when all has been passed on, and that it is complete, or when that takes too long."""
         self._is_ending = True
         self._news.set()
+        self._end_pause()
         if self._writer:
             done, _ = await asyncio.wait([self._writer], timeout=LAST_FLUSH_SECONDS)
             if not done:
@@ -88,7 +90,21 @@ class Relay:
                 await self._send(END)
                 return
             if not self._is_ending:
-                await asyncio.sleep(self._pace.seconds)
+                await self._gather()
+
+    async def _gather(self) -> None:
+        """Let output come together for a while; the end is not kept waiting."""
+        loop = asyncio.get_running_loop()
+        self._pause = loop.create_future()
+        timer = loop.call_later(max(0.0, self._pace.seconds), self._end_pause)
+        try:
+            await self._pause
+        finally:
+            timer.cancel()
+
+    def _end_pause(self) -> None:
+        if self._pause and not self._pause.done():
+            self._pause.set_result(None)
 
     async def _send(self, kind: str, chunk: bytes = b"") -> bool:
         """Return whether to go on: not with a claim that was lost, nor with a stream that would have a hole."""

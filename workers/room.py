@@ -25,11 +25,19 @@ _NO_LIMITS: Final = Limits()
 class EngineRoom:
     """Counts what is in flight, and says what may be claimed beside it. Thread-safe where nothing else is said."""
 
-    def __init__(self, config: WorkerConfig, limits: Callable[[], Limits], readiness: Readiness) -> None:
-        """`limits` returns the same object while nothing changed."""
+    def __init__(
+        self,
+        config: WorkerConfig,
+        limits: Callable[[], Limits],
+        readiness: Readiness,
+        *,
+        on_room: Callable[[], None],
+    ) -> None:
+        """`limits` returns the same object while nothing changed; `on_room` is called as a job gives room back."""
         self._config = config
         self._limits = limits
         self._readiness = readiness
+        self._on_room = on_room
         self._quarantine = Quarantine()
         self._alone: Token | None = None
         self._lock = threading.Lock()
@@ -128,14 +136,22 @@ class EngineRoom:
         with self._lock:
             return token in self._in_flight
 
-    def remove(self, token: Token) -> None:
-        """Count it no more. On the event loop."""
+    def leave(self, token: Token) -> None:
+        """Give back the room of a job that the engine is done with: its end goes on record beside the next start.
+
+        At most as many as the engine has sequences end so at a time. On the event loop.
+        """
         with self._lock:
-            self._in_flight.remove(token)
-            if token == self._alone:
-                self._alone = None
-                self._quarantine.end(now=time.monotonic())
-        self.look()
+            gave_room = self._in_flight.leave(token, most_ending=self._readiness.capacity.sequences)
+        if gave_room:
+            self._room_came(token)
+
+    def remove(self, token: Token) -> None:
+        """Forget a job that is settled, and give its room back if it has not left. On the event loop."""
+        with self._lock:
+            gave_room = self._in_flight.remove(token)
+        if gave_room:
+            self._room_came(token)
 
     def note_preemptions(self, count: int) -> None:
         """Hear how often the engine preempted since its start."""
@@ -159,6 +175,14 @@ class EngineRoom:
         for news in parked:
             if not news.done():
                 news.set_result(None)
+
+    def _room_came(self, token: Token) -> None:
+        with self._lock:
+            if token == self._alone:
+                self._alone = None
+                self._quarantine.end(now=time.monotonic())
+        self.look()
+        self._on_room()
 
     def _starts(self, token: Token) -> bool:
         capacity, tiers = self.capacity, self.bounds.reserve_tiers

@@ -30,7 +30,7 @@ class ServedModelAdmin(WithBacklog, KeptName, LimitAdmin):
     queues_by = "model"
     bounds = frozenset({"enabled", "max_in_flight", "max_queued_bytes"})
     list_display = (
-        *("name", "enabled", "is_default", "max_in_flight", "ready_workers"),
+        *("name", "served", "max_in_flight", "ready_workers"),
         *(*backlog.COLUMNS, "measured_rates"),
     )
     list_editable = ("max_in_flight",)
@@ -89,7 +89,12 @@ class ServedModelAdmin(WithBacklog, KeptName, LimitAdmin):
         """Return what a lower cap of a model does, or its end."""
         return consequences.of_model(before, after, rows)
 
-    @admin.display(description="workers ready")
+    @admin.display(description="served", ordering="enabled")
+    def served(self, model: ServedModel) -> str:
+        """Return whether clients get it, and whether those get it who name none."""
+        return "no" if not model.enabled else "by default" if model.is_default else "yes"
+
+    @admin.display(description="ready")
     def ready_workers(self, model: ServedModel) -> str:
         """Return how many workers serve the model, of how many."""
         totals = selectors.totals([], selectors.worker_rows(model.workers.all()))

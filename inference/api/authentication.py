@@ -1,5 +1,7 @@
 """Who is calling: a tenant by its API key. One class serves the DRF views and the asynchronous ones."""
 
+import asyncio
+import functools
 import hashlib
 import re
 import time
@@ -25,6 +27,7 @@ KEY: Final = re.compile(r"sk-[A-Za-z0-9]{8}\.[A-Za-z0-9]{40}")
 CHALLENGE: Final = 'Bearer realm="sluice"'
 
 _known: dict[bytes, tuple[float, Caller]] = {}
+_asking: "dict[tuple[asyncio.AbstractEventLoop, bytes], asyncio.Task[Caller]]" = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +64,23 @@ async def caller_by_header(authorization: str) -> Caller:
     """
     key = bearer(authorization)
     known = _cached(key)
-    return known if known is not None else await executor.run(_look_up, key)
+    return known if known is not None else await _asked_once(key)
+
+
+async def _asked_once(key: str) -> Caller:
+    """Look a key up: once for all requests that ask for it meanwhile, or each second would begin with a herd."""
+    place = asyncio.get_running_loop(), _digest(key)
+    asking = _asking.get(place)
+    if asking is None:
+        asking = _asking[place] = asyncio.create_task(executor.run(_look_up, key))
+        asking.add_done_callback(functools.partial(_end, place))
+    return await asyncio.shield(asking)
+
+
+def _end(place: "tuple[asyncio.AbstractEventLoop, bytes]", asking: "asyncio.Task[Caller]") -> None:
+    del _asking[place]
+    if not asking.cancelled():
+        asking.exception()  # seen, though all who waited may have left
 
 
 def bearer(authorization: str) -> str:

@@ -37,7 +37,7 @@ def create(jobs: Sequence[NewJob]) -> list[Job]:
     """Insert the rows, `queued` or `spilled`, with their first events, in one transaction. Publishes nothing."""
     rows = [_new_row(job) for job in jobs]
     events = [Event(row.id, row.created_at, JobEventKind(row.status), None, "", 0, "") for row in rows]
-    with transaction.atomic():
+    with transaction.atomic(savepoint=False):  # two statements less in a caller's own transaction
         statements.insert_jobs(rows)
         statements.insert_events(events)
     for row, event in zip(rows, events, strict=True):

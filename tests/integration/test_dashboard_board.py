@@ -85,5 +85,5 @@ def test_the_board_tells_who_paused_to_those_who_may(sluice: Broker, tokenizer: 
 def test_the_board_asks_the_database_little(member: Client, django_assert_max_num_queries: Any) -> None:
     for _ in range(30):
         factories.make_job(tenant="acme")
-    with django_assert_max_num_queries(14):
+    with django_assert_max_num_queries(16):
         member.get(BOARD)

@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 
-from bench import catalogue, load, open_load, report, stack, statistics, tenants, trace
+from bench import backlogged, catalogue, load, open_load, report, stack, statistics, tenants, trace
 from bench.goals import Goal
 from bench.row import Measured, Row
+from workers.sim import request
+from workers.sim.config import SimConfig
 
 ROW = Row(id="B7", text="jobs/s", goals=("ratio >= 3",), measure=lambda _: Measured({}))
 FACTS = {"cores": "2"}
@@ -102,10 +104,20 @@ def test_a_load_reaches_its_client_as_it_was_told() -> None:
     told = open_load.Spec(
         target=load.Target("http://engine", socket="engine.sock"),
         requests=[request],
-        background=open_load.Background(at_once=2, prompt_tokens=1, output_tokens=[1, 2]),
+        background=open_load.Background(at_once=2, bodies=[{"max_tokens": 1}, {"max_tokens": 2}]),
         warm_seconds=3.0,
     )
     assert open_load.parse(json.dumps(dataclasses.asdict(told))) == told
+
+
+def test_nothing_tells_how_long_a_bulk_job_will_be() -> None:
+    config = SimConfig(model=stack.MODEL)
+    asked = [request.parse(config, json.dumps(body).encode(), is_chat=True) for body in backlogged.bulk()]
+
+    assert (
+        len({body["max_tokens"] for body in backlogged.bulk()}) == len({each.prompt_tokens for each in asked}) == 1
+    )
+    assert len({len(each.reply) for each in asked}) > len(asked) / 2
 
 
 def test_an_answer_that_is_no_success_spoils_a_measurement() -> None:

@@ -205,6 +205,36 @@ def test_a_job_counts_once_and_only_until_it_is_removed() -> None:
     assert in_flight.load.held_by(["bulk", "realtime", "unknown"]) == Room(1, 5)
 
 
+def test_a_job_that_left_the_engine_gives_its_room_once_and_is_forgotten_later() -> None:
+    in_flight = gate.InFlight()
+    in_flight.add("a", "bulk", 30)
+    assert in_flight.leave("a", most_ending=1)
+    assert in_flight.load.held_by(["bulk"]) == NO_ROOM
+    assert in_flight.load.sequences == 0
+    assert not in_flight.leave("a", most_ending=9)
+    assert not in_flight.remove("a")
+    assert not in_flight.leave("unknown", most_ending=9)
+
+
+def test_when_as_many_are_ending_as_may_the_next_keeps_its_room_until_it_is_removed() -> None:
+    in_flight = gate.InFlight()
+    for job in ("a", "b", "c"):
+        in_flight.add(job, "bulk", 30)
+    assert in_flight.leave("a", most_ending=1)
+    assert not in_flight.leave("b", most_ending=1)
+    assert in_flight.load.sequences == 2
+    assert in_flight.remove("b")
+    in_flight.remove("a")
+    assert in_flight.leave("c", most_ending=1)
+
+
+def test_one_that_ran_alone_and_left_bars_nobody_any_more() -> None:
+    in_flight = emptying()
+    in_flight.unpark("suspect")
+    assert in_flight.leave("suspect", most_ending=1)
+    assert offered_by(in_flight).sequences == CAPACITY.sequences
+
+
 def test_a_parked_job_that_leaves_holds_nothing_any_more() -> None:
     in_flight = loaded(parked=700)
     in_flight.remove("parked")
@@ -219,7 +249,9 @@ def test_jobs_taken_within_credit_never_exceed_the_engine_nor_touch_the_reserve(
     held: list[int] = []
     for number, (tokens, ends_one, is_urgent) in enumerate(steps):
         if ends_one and held:
-            in_flight.remove(held.pop(0))
+            ended = held.pop(0)
+            if not in_flight.leave(ended, most_ending=2):
+                in_flight.remove(ended)
         credit = gate.credit(CAPACITY, in_flight.load, is_open=True, reserve=RESERVE, reserve_tiers=["realtime"])
         kept = NO_ROOM if is_urgent else credit.reserve
         fits = tokens + credit.margin_tokens <= credit.kv_tokens - kept.kv_tokens

@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 import orjson
 from django.http import HttpRequest
@@ -156,8 +156,9 @@ def look(row: Job, request: HttpRequest | Request, *, names_operators: bool) -> 
 
 
 def _shown(serializer: JobDetailSerializer, row: Job, context: Mapping[str, Any]) -> dict[str, Any]:
-    serializer.context.update(context)
+    own = cast(dict[str, Any], serializer.context)
+    own.update(context)
     try:
         return dict(serializer.to_representation(row))
     finally:
-        serializer.context.clear()
+        own.clear()
