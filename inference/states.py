@@ -43,12 +43,12 @@ RETRYABLE: Final = TERMINAL - {JobStatus.SUCCEEDED}
 
 
 class OnFull(StrEnum):
-    """What a full queue does with a synchronous call; others are always refused."""
+    """What a tier's full queues do with more."""
 
     REJECT = "reject"
     """429 at once."""
     HOLD = "hold"
-    """It waits for a while, and gets 429 if it has not started by then."""
+    """A synchronous call waits all the same, and gets 429 if it has not started after a while; others at once."""
 
 
 class JobEventKind(StrEnum):
@@ -78,6 +78,10 @@ class FailureReason(StrEnum):
     ATTEMPTS_EXHAUSTED = "attempts_exhausted"
     """Its worker died under it `max_attempts` times."""
     RUN_TIMEOUT = "run_timeout"
+
+
+HOLD_ENDED: Final = "queue_full"
+"""The `error_code` of a job that is `expired` since it did not start on hold."""
 
 
 class ReleaseReason(StrEnum):

@@ -50,9 +50,7 @@ class QueueTerms:
     model_bytes: int | None = None
     """Most bytes that may wait in all queues of the model, for this tier."""
     held_jobs: int = 0
-    """Most that may be on hold; 0: it is full when it is full."""
-    hold_ms: int = 0
-    """How long they are."""
+    """Most that may be on hold; 0: none of these jobs may."""
     line: tuple[str, ...]
     """Queues whose jobs it waits behind: of its own tier, itself too, and of weightier ones."""
     others: tuple[str, ...] = ()
@@ -130,8 +128,8 @@ class Answer:
     of_key: Usage | None = None
     """Of the last minute, with these jobs if they are taken; None where there is no such limit."""
     of_tenant: Usage | None = None
-    held: frozenset[str] = frozenset()
-    """Queues that are full, and took the jobs on hold."""
+    held: Mapping[str, Refusal] = field(default_factory=dict)
+    """Queues that took the jobs on hold, and what they would have refused for."""
 
     @property
     def accepted(self) -> bool:

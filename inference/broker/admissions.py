@@ -34,8 +34,13 @@ def parse(asked: Asked, reply: list[Any]) -> Answer:
         terms.name: rates.parse_learned(output, speed)
         for terms, (output, speed, _) in zip(asked.queues, learned, strict=True)
     }
-    held = [terms.name for terms, (*_, is_held) in zip(asked.queues, learned, strict=True) if is_held]
-    return Answer(refusal, by_queue, _usage(of_key), _usage(of_tenant), frozenset(held))
+    names = [terms.name for terms in asked.queues]
+    held = {name: _held(name, *told) for name, (*_, told) in zip(names, learned, strict=True) if told}
+    return Answer(refusal, by_queue, _usage(of_key), _usage(of_tenant), held)
+
+
+def _held(name: str, reason: bytes, limit: bytes, value: bytes, more: bytes) -> Refusal:
+    return Refusal(Reason(reason.decode()), name, int(limit), int(value), int(more))
 
 
 def _usage(told: Any) -> Usage | None:
@@ -62,7 +67,6 @@ def _queue(owner: str, terms: QueueTerms) -> list[scripts.Argument]:
         terms.expected_tokens,
         _or_none(terms.model_bytes),
         terms.held_jobs,
-        terms.hold_ms,
         len(terms.line),
         len(terms.line) + len(terms.others),
         *terms.costs,

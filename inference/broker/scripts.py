@@ -29,6 +29,7 @@ PARTS: Final = {
     "renew": _ENTRY,
     "admit": (*_ENTRY, "windows", "payers", "spending", "reserved", "turns"),
     "withdraw": (*_ENTRY, "windows", "payers", "reserved"),
+    "turn": (*_ENTRY, "windows", "turns"),
     "spending_begin": (*_BASE, "payers"),
     "spending_end": (*_BASE, "payers"),
     "spending_now": (*_BASE, "payers", "spending"),

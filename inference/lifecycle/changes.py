@@ -28,6 +28,8 @@ class NewJob:
     estimate_seconds: float
     created_at: datetime
     start_deadline_at: datetime
+    hold_ends_at: datetime | None = None
+    """Until when it may be on hold; None: its queue was not full."""
 
 
 @dataclass(frozen=True, slots=True)

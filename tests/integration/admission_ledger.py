@@ -19,7 +19,6 @@ TIERS: Final = ("realtime", "bulk")
 QUEUES: Final = tuple(f"{MODEL}.{tier}.{length}" for tier in TIERS for length in ("short", "long"))
 TENANTS: Final = ("ann", "bob")
 GRACE_MS, EARLY_MS = 5000, 500
-HOLD_MS: Final = 20_000
 
 
 @dataclass(frozen=True)
@@ -61,7 +60,7 @@ class Held:
     work: int
     admitted_ms: int | None
     ends_ms: int = 0
-    held_until_ms: int = 0
+    is_on_hold: bool = False
 
 
 @dataclass
@@ -74,27 +73,20 @@ class Ledger:
     waiting: dict[UUID, Held] = field(default_factory=dict)
     leased: dict[UUID, Held] = field(default_factory=dict)
     windows: dict[str, Window] = field(default_factory=dict)
-    held: set[str] = field(default_factory=set)
-    """Queues that took the last jobs on hold."""
 
-    def ask(self, asked: Asked) -> tuple[Refusal | None, Usage | None, Usage | None]:
-        """Decide, and keep what was taken."""
+    def ask(self, asked: Asked) -> tuple[Refusal | None, dict[str, Refusal]]:
+        """Decide, and keep what was taken; says what queues took on hold."""
         for job_id in [job_id for job_id, held in self.reserved.items() if held.ends_ms <= self.now_ms]:
             del self.reserved[job_id]
         amounts = {terms.name: amount_of(asked, terms) for terms in asked.queues}
         facts = self.facts(asked)
         refusal = decisions.decide(asked, amounts, facts)
-        if refusal is None:
-            self.take(asked, amounts)
-            self.held = {
-                t.name for t in asked.queues if decisions.is_held(t, amounts[t.name], facts.queues[t.name])
-            }
-            for job in asked.jobs:
-                if job.queue in self.held:
-                    self.reserved[job.job_id].held_until_ms = self.now_ms + HOLD_MS
-        else:
-            self.held = set()
-        return refusal, *self.usages(asked)
+        if refusal is not None:
+            return refusal, {}
+        found = {t.name: decisions.held(t, amounts[t.name], facts.queues[t.name]) for t in asked.queues}
+        held = {name: refusal for name, refusal in found.items() if refusal}
+        self.take(asked, amounts, on_hold=set(held))
+        return None, held
 
     def facts(self, asked: Asked) -> Facts:
         own = [
@@ -122,7 +114,7 @@ class Ledger:
             line_jobs=len(behind),
             line_work_ms=sum(held.work for held in behind),
             leases=len(self.leased),
-            held=sum(held.held_until_ms > self.now_ms for held in own),
+            held=sum(held.is_on_hold for held in own),
             kept=self.kept(terms.name, owner),
         )
 
@@ -145,7 +137,7 @@ class Ledger:
         has_tenant = {own.requests_per_minute, own.tokens_per_minute} != {None}
         return found + ([f"rate:tenant={asked.tenant}"] if has_tenant else [])
 
-    def take(self, asked: Asked, amounts: dict[str, Amount]) -> None:
+    def take(self, asked: Asked, amounts: dict[str, Amount], *, on_hold: set[str]) -> None:
         tokens = sum(amount.tokens for amount in amounts.values())
         for name in self.counted(asked):
             self.window(name).add(len(asked.jobs), tokens, self.now_ms)
@@ -154,7 +146,7 @@ class Ledger:
             amount = amount_of_job(job, terms[job.queue])
             self.reserved[job.job_id] = Held(
                 asked, job.queue, amount.tokens, job.prompt_tokens, job.bytes, amount.work_ms,
-                self.now_ms, self.now_ms + RESERVATION_SECONDS * 1000,
+                self.now_ms, self.now_ms + RESERVATION_SECONDS * 1000, job.queue in on_hold,
             )  # fmt: skip
 
     def usages(self, asked: Asked) -> tuple[Usage | None, Usage | None]:
@@ -217,9 +209,12 @@ JOBS: Final = st.tuples(
 
 @st.composite
 def histories(draw: st.DrawFn) -> list[Step]:
-    """A few kinds of limits at a time, so that one after the other is reached."""
+    """A few kinds of limits at a time, so that one after the other is reached; in some, only queues have any."""
+    holds, some_held = draw(st.booleans()), st.sampled_from((0, 1, 3))
     keys = st.builds(KeyLimits, _maybe(1, 4), _maybe(2, 8), _maybe(300, 2000))
     tenants = st.builds(TenantLimits, _maybe(3, 12), _maybe(500, 4000), _maybe(2, 6), _maybe(3, 9))
+    if holds:
+        keys, tenants, some_held = st.just(KeyLimits()), st.just(TenantLimits()), st.sampled_from((2, 4, 4))
     caps = st.builds(QueueCaps, st.sampled_from((2, 5, 100)), _maybe(200, 2000), _maybe(100, 400))
     ask = st.builds(
         Ask,
@@ -231,22 +226,10 @@ def histories(draw: st.DrawFn) -> list[Step]:
         st.sampled_from(draw(st.lists(caps | st.just(QueueCaps(100)), min_size=1, max_size=2))),
         st.sampled_from(draw(st.lists(_maybe(0, 1000, 5000), min_size=1, max_size=2))),
         st.sampled_from(draw(st.lists(_maybe(200, 900), min_size=1, max_size=2))),
-        st.sampled_from((0, 0, 3)),
+        st.sampled_from(draw(st.lists(some_held, min_size=1, max_size=2))),
     )
-    names = (
-        "publish",
-        "publish",
-        "publish",
-        "withdraw",
-        "claim",
-        "claim",
-        "ack",
-        "ack",
-        "release",
-        "cancel",
-        "discard",
-    )
+    names = (*["publish"] * 8, *["claim", "ack", "cancel"] * 2, "withdraw", "release", "discard")
     verb = st.builds(Verb, st.sampled_from(names), st.integers(0, 50), _maybe(0, 60, 700))
-    passes = st.builds(Pass, st.sampled_from((1, 99, 900, 1_000, 4_000, 30_000, 61_000)))
+    passes = st.builds(Pass, st.sampled_from((1, 99, 900, 1_000, 1_000, 4_000, 4_000, 30_000, 61_000)))
     step: Any = st.one_of(ask, ask, ask, verb, verb, verb, passes)
-    return draw(st.lists(step, min_size=10, max_size=45))
+    return draw(st.lists(step, min_size=30, max_size=60))
