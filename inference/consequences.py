@@ -5,6 +5,7 @@ from decimal import Decimal
 from typing import Any, Final
 
 from inference.rows import QueueRow
+from inference.states import OnFull
 
 REFUSED: Final = "new jobs get 429 until there are fewer"
 HELD: Final = "no more start until fewer run"
@@ -63,6 +64,10 @@ def of_tier(before: Any, after: Any, rows: Sequence[QueueRow]) -> list[str]:
     """Of a change of a tier, whose queues are given."""
     told = _caps(TIER_CAPS, before, after, rows, f"Tier {after}")
     told += _in_flight(f"Tier {after}", before, after, _most_running(rows, lambda row: row.model))
+    if before.on_full != OnFull.REJECT and after.on_full == OnFull.REJECT:
+        told.append(f"Tier {after}: calls that a full queue would take on hold get 429 at once.")
+    if before.on_full == OnFull.SPILL and after.on_full != OnFull.SPILL:
+        told.append(f"Tier {after}: jobs that a full queue would spill get 429. Those spilled come in as before.")
     waits = [row.expected_wait_seconds for row in rows if row.expected_wait_seconds is not None]
     then = "new jobs get 429 until it is shorter"
     return told + lowered(

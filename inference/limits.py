@@ -39,11 +39,11 @@ class TierLimits:
     max_queued_bytes: int | None = None
     """The same in bytes of the requests; None is unbounded."""
     on_full: OnFull = OnFull.REJECT
-    """What a full queue does with more jobs."""
+    """What its full queues do."""
     hold_seconds: float = 20.0
-    """A call on hold that has not started by then is refused."""
+    """A call on hold that has not started after so long is refused."""
     max_held_jobs: int = 2_000
-    """Most on hold in each of its queues, beside the caps (fails closed: 429)."""
+    """Most calls on hold in each of its queues (fails closed: 429)."""
     max_attempts: int = 3
     """A job whose worker died this often fails."""
     uses_reserve: bool = False

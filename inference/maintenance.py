@@ -12,6 +12,7 @@ from typing import Final
 
 from django.conf import settings
 from django.db.models import F, Q, QuerySet
+from django.db.models.functions import Coalesce
 
 from inference import broker, budgets, deadlines, fleet, lifecycle, retries, routing, snapshot
 from inference.models import Job, ServedModel
@@ -44,12 +45,14 @@ def reap() -> int:
 
 
 def expire(now: datetime) -> int:
-    """End waiting jobs whose start deadline has passed, and tell those who wait. Returns how many.
+    """End waiting jobs whose hold or start deadline has passed, and tell those who wait. Returns how many.
 
-    The clock runs only while a worker of the model is ready and the queue is not paused (`inference.deadlines`).
+    A deadline's clock runs only while a worker of the model is ready and the queue is not paused
+    (`inference.deadlines`); a hold's always, for somebody's connection is held.
     """
     count = 0
     with only_one("expire") as is_ours:
+        count += _expire(_past_hold(now), now) if is_ours else 0
         for model in ServedModel.objects.values_list("name", flat=True) if is_ours else []:
             for jobs, since in _clocked(model, now):
                 count += _expire(_overdue(jobs, since, now), now)
@@ -164,11 +167,16 @@ def _overdue(jobs: QuerySet[Job], since: datetime, now: datetime) -> QuerySet[Jo
     return jobs.filter(start_deadline_at__lte=in_time).order_by("start_deadline_at")
 
 
+def _past_hold(now: datetime) -> QuerySet[Job]:
+    return Job.objects.filter(status=JobStatus.QUEUED, hold_ends_at__lte=now).order_by("hold_ends_at")
+
+
 def _expire(overdue: QuerySet[Job], now: datetime) -> int:
     count, young = 0, set[uuid.UUID]()
     for _ in range(CHUNKS_PER_RUN):
-        rows = overdue.exclude(id__in=young).values_list("id", "queued_at", "start_deadline_at")[:CHUNK]
-        allowed = {job_id: deadline - queued_at for job_id, queued_at, deadline in rows}
+        ends_at = Coalesce("hold_ends_at", "start_deadline_at")
+        rows = overdue.exclude(id__in=young).values_list("id", "queued_at", ends_at)[:CHUNK]
+        allowed = {job_id: until - queued_at for job_id, queued_at, until in rows}
         young |= _young(allowed)
         count += _end([job_id for job_id in allowed if job_id not in young], now)
         if len(allowed) < CHUNK:

@@ -213,7 +213,7 @@ def _prepared(caller: Caller, draft: Draft, prompt_tokens: int, limits: Limits, 
 
 
 def finish(
-    item: Prepared, learned: estimates.Learned, *, is_held: bool, is_spilled: bool
+    item: Prepared, learned: estimates.Learned, *, hold_seconds: float | None, is_spilled: bool
 ) -> tuple[NewJob, broker.Entry]:
     """Return the row and the entry of a request that was admitted, estimated by what is known now."""
     draft, caller = item.draft, item.caller
@@ -233,8 +233,9 @@ def finish(
         expected_tokens=expected,
         estimate_seconds=learned.rates(draft.model).seconds(item.demand.prompt_tokens, expected),
         created_at=item.created_at,
-        start_deadline_at=item.created_at + _may_wait(draft, is_held=is_held),
+        start_deadline_at=item.created_at + _may_wait(draft),
         is_spilled=is_spilled,
+        hold_ends_at=None if hold_seconds is None else item.created_at + timedelta(seconds=hold_seconds),
     )
     return job, _entry(job, item)
 
@@ -276,10 +277,8 @@ def _engine_body(draft: Draft, *, stream: bool) -> str:
     return json.dumps(body, ensure_ascii=False, separators=(",", ":"))
 
 
-def _may_wait(draft: Draft, *, is_held: bool) -> timedelta:
+def _may_wait(draft: Draft) -> timedelta:
     tier = draft.tier
-    if is_held:
-        return timedelta(seconds=min(tier.hold_seconds, tier.sync_start_deadline_seconds))
     seconds = tier.sync_start_deadline_seconds if draft.submission.synchronous else tier.start_deadline_seconds
     return timedelta(seconds=seconds)
 

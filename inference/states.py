@@ -50,14 +50,14 @@ RETRYABLE: Final = TERMINAL - {JobStatus.SUCCEEDED}
 
 
 class OnFull(StrEnum):
-    """What a full queue does with more jobs."""
+    """What a tier's full queues do with more."""
 
     REJECT = "reject"
     """429 at once."""
     HOLD = "hold"
-    """A synchronous call waits for a while, and gets 429 if it has not started by then; others are refused."""
+    """A synchronous call waits all the same, and gets 429 if it has not started after a while; others at once."""
     SPILL = "spill"
-    """Jobs are kept as rows until the queue has room; a synchronous call is held."""
+    """Others are kept as rows until there is room; a synchronous call is held."""
 
 
 class JobEventKind(StrEnum):
@@ -88,6 +88,10 @@ class FailureReason(StrEnum):
     ATTEMPTS_EXHAUSTED = "attempts_exhausted"
     """Its worker died under it `max_attempts` times."""
     RUN_TIMEOUT = "run_timeout"
+
+
+HOLD_ENDED: Final = "queue_full"
+"""The `error_code` of a job that is `expired` since it did not start on hold."""
 
 
 class ReleaseReason(StrEnum):

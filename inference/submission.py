@@ -25,6 +25,7 @@ from inference import (
     snapshot,
 )
 from inference.admission import entrance
+from inference.admission.holds import Hold
 from inference.estimates import Demand
 from inference.lifecycle import NewJob
 from inference.limits import MAX_JOBS_PER_CALL, Limits
@@ -42,8 +43,8 @@ class Accepted:
     """Jobs that were taken."""
 
     jobs: list[Job]
-    is_held: bool
-    """Their queue is full: they start while they may be on hold, or expire."""
+    holds: Sequence[Hold | None]
+    """Of each, on what terms it is on hold."""
     headers: Mapping[str, str]
     """How the caller's rates stand, as OpenAI names it; empty where it has none."""
 
@@ -90,9 +91,8 @@ def take(*, caller: Caller, items: Sequence[Submission]) -> Accepted:
     offer = _offer(caller, prepared)
     taken = entrance.admit(offer, limits)
     with _database_explained(), _withdrawn_on_failure(offer):
-        known = zip(prepared, taken.learned, taken.held, taken.spilled, strict=True)
-        jobs = _write([preparation.finish(i, found, is_held=h, is_spilled=s) for i, found, h, s in known])
-    return Accepted(jobs, any(taken.held), taken.headers)
+        jobs = _write(list(_finished(prepared, taken)))
+    return Accepted(jobs, taken.holds, taken.headers)
 
 
 def cancel(*, caller: Caller | None, job_id: uuid.UUID) -> Job:
@@ -132,6 +132,12 @@ def _queue_anew(job_id: uuid.UUID) -> None:
     if not applied.moved:
         message = f"job {job_id} is {applied.status}; only {', '.join(sorted(RETRYABLE))} jobs can be retried"
         raise errors.InvalidRequest(message, code="not_retryable", status=409)
+
+
+def _finished(prepared: Sequence[Prepared], taken: entrance.Taken) -> Iterator[tuple[NewJob, broker.Entry]]:
+    for item, learned, hold, spilled in zip(prepared, taken.learned, taken.holds, taken.spilled, strict=True):
+        seconds = hold.seconds if hold else None
+        yield preparation.finish(item, learned, hold_seconds=seconds, is_spilled=spilled)
 
 
 def _offer(caller: Caller, prepared: Sequence[Prepared]) -> entrance.Offer:

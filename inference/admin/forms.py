@@ -8,6 +8,7 @@ from django.utils import timezone
 
 from inference import snapshot
 from inference.models import LengthClass, Tier
+from inference.states import OnFull
 
 
 class LimitForm(forms.ModelForm):
@@ -55,7 +56,14 @@ class TierForm(LimitForm):
             "target_wait_seconds", "max_wait_seconds", "jobs that would miss the objective are not even taken"
         )
         self.check_order("max_wait_seconds", "start_deadline_seconds", "jobs would be taken that expire first")
+        self._check_hold()
         return cleaned
+
+    def _check_hold(self) -> None:
+        """Refuse a hold that ends after its calls have expired, and one for nobody."""
+        self.check_order("hold_seconds", "sync_start_deadline_seconds", "calls on hold would expire first")
+        if self.would_be("on_full") == OnFull.HOLD and self.would_be("max_held_jobs") == 0:
+            self.refuse("max_held_jobs", "With none on hold, full queues refuse all: choose reject instead.")
 
 
 class LengthClassForm(LimitForm):

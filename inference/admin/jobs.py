@@ -67,6 +67,7 @@ class JobAdmin(ReadOnly, Confirms, ModelAdmin):
                     "finished_at",
                     "queue_time",
                     "start_deadline_at",
+                    "hold_ends_at",
                 )
             },
         ),

@@ -27,9 +27,9 @@ class QueueFacts:
     leases: int
     """Jobs that run, of all queues of its model."""
     held: int = 0
-    """On hold."""
+    """Of its jobs, those on hold."""
     spilled: int = 0
-    """Not in it yet."""
+    """Kept out of it."""
     kept: int = 0
     """Room that is kept for those whose turn it is: refused before, and asked to come back by now."""
 
@@ -127,16 +127,20 @@ def _budgets(asked: Asked, amounts: Mapping[str, Amount], facts: Facts) -> Itera
 def _queues(asked: Asked, amounts: Mapping[str, Amount], facts: Facts) -> Iterator[Refusal]:
     for terms in asked.queues:
         amount, of_queue = amounts[terms.name], facts.queues[terms.name]
-        if not (is_held(terms, amount, of_queue) or is_spilled(terms, amount, of_queue)):
+        if not is_spilled(terms, amount, of_queue) and held(terms, amount, of_queue) is None:
             yield from _queue(terms, amount, of_queue)
 
 
-def is_held(terms: QueueTerms, amount: Amount, facts: QueueFacts) -> bool:
-    """Whether a full queue takes the jobs all the same, for as long as they may be on hold."""
-    refusal = next(_queue(terms, amount, facts), None)
-    if refusal is None or refusal.reason is Reason.MODEL_BYTES or not terms.caps.jobs:
-        return False
-    return 0 < facts.held + amount.jobs <= terms.held_jobs
+def held(terms: QueueTerms, amount: Amount, facts: QueueFacts) -> Refusal | None:
+    """Return what a queue would refuse jobs for that it takes on hold; None: it takes or refuses them."""
+    found = list(_queue(terms, amount, facts))
+    is_barred = any(each.reason is Reason.MODEL_BYTES or _never_fits(each) for each in found)
+    has_place = facts.held + amount.jobs <= terms.held_jobs
+    return found[0] if found and has_place and not is_barred else None
+
+
+def _never_fits(refusal: Refusal) -> bool:
+    return refusal.reason is not Reason.WAIT and refusal.asked > refusal.limit
 
 
 def is_spilled(terms: QueueTerms, amount: Amount, facts: QueueFacts) -> bool:

@@ -14,6 +14,7 @@ from django.db import Error
 
 from inference import broker, budgets, capacity, charges, clock, errors, estimates
 from inference.admission import engines, refusals
+from inference.admission.holds import Hold
 from inference.admission.terms import Answer, Asked, QueueTerms, Reason, Refusal, Wanted
 from inference.broker.queues import JOBS_PER_SCRIPT
 from inference.estimates import Demand, Learned, Rates
@@ -40,7 +41,7 @@ class Candidate:
     demand: Demand
     request_bytes: int
     may_be_held: bool = False
-    """Its client waits for it."""
+    """Its client waits for the answer."""
     may_be_spilled: bool = False
     """Its client does not."""
     expected_tokens: int | None = None
@@ -67,10 +68,10 @@ class Taken:
 
     learned: Sequence[Learned]
     """Of each candidate, what its estimate goes by."""
-    held: Sequence[bool]
-    """Whether its queue is full, so that it must start while it may be on hold."""
+    holds: Sequence[Hold | None]
+    """Of each, on what terms it is on hold."""
     spilled: Sequence[bool]
-    """Whether its queue is full, and the feeder brings it there."""
+    """Of each, whether it is kept out of its queue: the feeder brings it there."""
     headers: dict[str, str]
     """How the rates stand, for the answer."""
 
@@ -82,7 +83,7 @@ def admit(offer: Offer, limits: Limits) -> Taken:
     reserved is published or withdrawn, else it lapses after a minute.
     """
     learned: list[Learned] = []
-    held: list[bool] = []
+    holds: list[Hold | None] = []
     spilled: list[bool] = []
     headers: dict[str, str] = {}
     for i in range(0, len(offer.candidates), JOBS_PER_SCRIPT):
@@ -93,9 +94,9 @@ def admit(offer: Offer, limits: Limits) -> Taken:
             withdraw(offer, offer.candidates[:i])
             raise
         learned += [answer.learned[str(each.queue)] for each in part]
-        held += [str(each.queue) in answer.held for each in part]
+        holds += [_hold(offer, each, answer, limits) for each in part]
         spilled += [str(each.queue) in answer.spilled for each in part]
-    return Taken(learned, held, spilled, headers)
+    return Taken(learned, holds, spilled, headers)
 
 
 def withdraw(offer: Offer, candidates: Sequence[Candidate]) -> None:
@@ -191,7 +192,6 @@ def queue_terms(asks: Candidate, limits: Limits) -> QueueTerms:
         learns=asks.expected_tokens is None,
         model_bytes=round(capacity.model_bytes(model, everywhere) * share),
         held_jobs=tier.max_held_jobs if asks.may_be_held and tier.on_full is not OnFull.REJECT else 0,
-        hold_ms=round(tier.hold_seconds * 1000),
         may_spill=asks.may_be_spilled and tier.on_full is OnFull.SPILL,
         line=tuple(line),
         others=tuple(others),
@@ -210,6 +210,14 @@ def _wanted(asks: Candidate) -> Wanted:
     if asks.demand.max_tokens is not None:
         most = min(most, asks.demand.max_tokens)
     return Wanted(asks.job_id, str(asks.queue), asks.demand.prompt_tokens, most, asks.request_bytes)
+
+
+def _hold(offer: Offer, taken: Candidate, answer: Answer, limits: Limits) -> Hold | None:
+    refusal = answer.held.get(str(taken.queue))
+    if refusal is None:
+        return None
+    seconds = limits.tiers[taken.queue.tier].hold_seconds
+    return Hold(refusal, seconds, offer.ticket or offer.owner, service_seconds=_seconds([taken], answer))
 
 
 def _remember(part: Sequence[Candidate], answer: Answer) -> None:

@@ -50,9 +50,7 @@ class QueueTerms:
     model_bytes: int | None = None
     """Most bytes that may wait in all queues of the model, for this tier."""
     held_jobs: int = 0
-    """Most that may be on hold; 0: it is full when it is full."""
-    hold_ms: int = 0
-    """How long they are."""
+    """Most that may be on hold; 0: none of these jobs may."""
     may_spill: bool = False
     """Full, it takes them as spilled."""
     line: tuple[str, ...]
@@ -132,10 +130,10 @@ class Answer:
     of_key: Usage | None = None
     """Of the last minute, with these jobs if they are taken; None where there is no such limit."""
     of_tenant: Usage | None = None
-    held: frozenset[str] = frozenset()
-    """Queues that are full, and took the jobs on hold."""
+    held: Mapping[str, Refusal] = field(default_factory=dict)
+    """Queues that took the jobs on hold, and what they would have refused for."""
     spilled: frozenset[str] = frozenset()
-    """Queues that are full, and took the jobs as spilled."""
+    """Queues that took them as spilled."""
 
     @property
     def accepted(self) -> bool:

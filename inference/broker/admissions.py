@@ -9,8 +9,6 @@ from inference.admission.terms import Answer, Asked, QueueTerms, Reason, Refusal
 from inference.broker import keys, rates, scripts
 
 _NONE = -1.0
-_HELD, _SPILLED = 1, 2
-"""How a full queue took jobs, as the script says it."""
 
 
 def arguments(asked: Asked, hold_ms: int) -> list[scripts.Argument]:
@@ -34,11 +32,16 @@ def parse(asked: Asked, reply: list[Any]) -> Answer:
         refusal = Refusal(Reason(reason.decode()), name.decode(), *numbers, int(spent or 0))
     by_queue = {
         terms.name: rates.parse_learned(output, speed)
-        for terms, (output, speed, _) in zip(asked.queues, learned, strict=True)
+        for terms, (output, speed, *_) in zip(asked.queues, learned, strict=True)
     }
-    full = {terms.name: int(how) for terms, (*_, how) in zip(asked.queues, learned, strict=True)}
-    held, spilled = (frozenset(name for name, how in full.items() if how == which) for which in (_HELD, _SPILLED))
+    names = [terms.name for terms in asked.queues]
+    held = {name: _held(name, *told) for name, (_, _, told, _) in zip(names, learned, strict=True) if told}
+    spilled = frozenset(name for name, (*_, is_spilled) in zip(names, learned, strict=True) if is_spilled)
     return Answer(refusal, by_queue, _usage(of_key), _usage(of_tenant), held, spilled)
+
+
+def _held(name: str, reason: bytes, limit: bytes, value: bytes, more: bytes) -> Refusal:
+    return Refusal(Reason(reason.decode()), name, int(limit), int(value), int(more))
 
 
 def _usage(told: Any) -> Usage | None:
@@ -65,7 +68,6 @@ def _queue(owner: str, terms: QueueTerms) -> list[scripts.Argument]:
         terms.expected_tokens,
         _or_none(terms.model_bytes),
         terms.held_jobs,
-        terms.hold_ms,
         terms.may_spill,
         len(terms.line),
         len(terms.line) + len(terms.others),

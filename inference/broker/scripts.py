@@ -30,6 +30,7 @@ PARTS: Final = {
     "admit": (*_ENTRY, "windows", "payers", "spending", "reserved", "turns"),
     **dict.fromkeys(("feed", "spill", "unspill"), (*_ENTRY, "payers", "reserved")),
     "withdraw": (*_ENTRY, "windows", "payers", "reserved"),
+    "turn": (*_ENTRY, "windows", "turns"),
     "spending_begin": (*_BASE, "payers"),
     "spending_end": (*_BASE, "payers"),
     "spending_now": (*_BASE, "payers", "spending"),

@@ -30,6 +30,8 @@ class NewJob:
     start_deadline_at: datetime
     is_spilled: bool = False
     """Its queue is full: the feeder brings it there."""
+    hold_ends_at: datetime | None = None
+    """Until when it may be on hold; None: its queue was not full."""
 
 
 @dataclass(frozen=True, slots=True)

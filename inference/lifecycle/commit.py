@@ -36,7 +36,7 @@ class _Now:
 def create(jobs: Sequence[NewJob]) -> list[Job]:
     """Insert the rows, `queued` or `spilled`, with their first events, in one transaction. Publishes nothing."""
     rows = [_new_row(job) for job in jobs]
-    events = [Event(row.id, row.created_at, JobEventKind(row.status), None, "", 0, "") for row in rows]
+    events = [_first_event(job) for job in jobs]
     with transaction.atomic(savepoint=False):  # two statements less in a caller's own transaction
         statements.insert_jobs(rows)
         statements.insert_events(events)
@@ -69,6 +69,12 @@ def apply(changes: Sequence[Change], *, now: datetime | None = None) -> list[App
         return [_with_work(a, c, known) for a, c in zip(answers, changes, strict=True)]
 
 
+def _first_event(job: NewJob) -> Event:
+    detail = "" if job.hold_ends_at is None else transitions.ON_HOLD
+    kind = JobEventKind.SPILLED if job.is_spilled else JobEventKind.QUEUED
+    return Event(job.id, job.created_at, kind, None, "", 0, detail)
+
+
 def _new_row(job: NewJob) -> Job:
     return Job(
         id=job.id,
@@ -88,6 +94,7 @@ def _new_row(job: NewJob) -> Job:
         created_at=job.created_at,
         queued_at=job.created_at,
         start_deadline_at=job.start_deadline_at,
+        hold_ends_at=job.hold_ends_at,
     )
 
 

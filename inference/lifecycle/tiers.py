@@ -14,7 +14,7 @@ def change_tier(job_id: uuid.UUID, tier: str, *, allowed: timedelta, detail: str
     """Set the tier of a job that waits; False: it does not, or is gone. The broker is the caller's to tell.
 
     `allowed` is how long the tier lets jobs wait. The start deadline comes no sooner than it was, nor sooner than
-    that from now: nobody's job expires by being moved.
+    that from now: nobody's job expires by being moved, and one on hold is on hold no longer.
     """
     now = timezone.now()
     with transaction.atomic():
@@ -22,6 +22,6 @@ def change_tier(job_id: uuid.UUID, tier: str, *, allowed: timedelta, detail: str
         found = waiting.select_for_update().values_list("start_deadline_at", flat=True).first()
         if found is None:
             return False
-        waiting.update(tier_id=tier, start_deadline_at=max(found, now + allowed))
+        waiting.update(tier_id=tier, start_deadline_at=max(found, now + allowed), hold_ends_at=None)
         JobEvent.objects.create(job_id=job_id, at=now, kind=JobEventKind.QUEUED, detail=detail[:255])
     return True

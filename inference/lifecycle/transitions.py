@@ -3,16 +3,20 @@
 import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Final, NamedTuple
 
 from inference.charges import Used
 from inference.lifecycle.changes import Account, Cancel, Change, Expire, Fail, Feed, Release, Retry, Start, Succeed
 from inference.retries import RULES
-from inference.states import RETRYABLE, WAITING, FailureReason, JobEventKind, JobStatus, ReleaseReason
+from inference.states import HOLD_ENDED, RETRYABLE, WAITING, FailureReason, JobEventKind, JobStatus, ReleaseReason
 
 MAX_ENGINE_CRASHES: Final = 3
 """A job in flight at this many crashes of its engine is taken to cause them."""
+
+
+ON_HOLD: Final = "on hold"
+"""Detail of its events."""
 
 
 class Row(NamedTuple):
@@ -38,6 +42,13 @@ class Row(NamedTuple):
     used_output_tokens: int = 0
     engine_ms: int = 0
     cost_nano: int = 0
+    hold_ends_at: datetime | None = None
+    """None unless it is on hold: it waits, and has not started yet."""
+
+    @property
+    def may_wait(self) -> timedelta:
+        """How long it may wait before it starts."""
+        return (self.hold_ends_at or self.start_deadline_at) - self.queued_at
 
     @property
     def used(self) -> Used:
@@ -72,7 +83,12 @@ def decide(row: Row, change: Change, terms: Terms) -> Step | None:
 
 
 def is_overdue(row: Row, *, now: datetime, ready_since: datetime | None) -> bool:
-    """Whether the start deadline has passed, its clock running since `ready_since`; None: it stands."""
+    """Whether it must not start any more.
+
+    Its hold is over, or its start deadline has passed: that one's clock runs since `ready_since`; None: it stands.
+    """
+    if row.hold_ends_at is not None and now >= row.hold_ends_at:
+        return True
     if now < row.start_deadline_at or ready_since is None:
         return False
     return now >= max(row.queued_at, ready_since) + (row.start_deadline_at - row.queued_at)
@@ -87,7 +103,7 @@ def _feed(row: Row, _change: Feed, _terms: Terms) -> Step | None:
 def _start(row: Row, change: Start, terms: Terms) -> Step | None:
     if row.status is not JobStatus.QUEUED:
         return None
-    is_young = change.waited is not None and change.waited < row.start_deadline_at - row.queued_at
+    is_young = change.waited is not None and change.waited < row.may_wait
     if not is_young and is_overdue(row, now=terms.now, ready_since=terms.ready_since):
         return _expired(row, terms)
     started = row._replace(
@@ -96,6 +112,7 @@ def _start(row: Row, change: Start, terms: Terms) -> Step | None:
         worker=change.worker,
         attempts=row.attempts + 1,
         started_at=terms.now,
+        hold_ends_at=None,
     )
     return Step(started, JobEventKind.RUNNING)
 
@@ -145,7 +162,7 @@ def _release(row: Row, change: Release, terms: Terms) -> Step | None:
 def _cancel(row: Row, change: Cancel, terms: Terms) -> Step | None:
     if row.status not in {*WAITING, JobStatus.RUNNING}:
         return None
-    ended = row._replace(status=JobStatus.CANCELLED, finished_at=terms.now)
+    ended = row._replace(status=JobStatus.CANCELLED, finished_at=terms.now, hold_ends_at=None)
     return Step(ended, JobEventKind.CANCELLED, change.detail)
 
 
@@ -225,7 +242,14 @@ def _expired(row: Row, terms: Terms) -> Step:
         error_code=str(JobStatus.EXPIRED),
         error_message="Not started by its start deadline.",
     )
-    return Step(ended, JobEventKind.EXPIRED)
+    return Step(ended, JobEventKind.EXPIRED) if row.hold_ends_at is None else _refused(ended)
+
+
+def _refused(ended: Row) -> Step:
+    """Say of a job that expired that its queue was full all the time."""
+    message = f"Its queue was full, and it did not start in the {ended.may_wait.total_seconds():g} s of its hold."
+    refused = ended._replace(error_code=HOLD_ENDED, error_message=message, hold_ends_at=None)
+    return Step(refused, JobEventKind.EXPIRED, ON_HOLD)
 
 
 _RULES: Final[Mapping[type, Callable[[Row, Any, Terms], Step | None]]] = {

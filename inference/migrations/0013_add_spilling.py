@@ -8,12 +8,12 @@ KINDS = ("queued", "spilled", "running", "released", "rescued", "succeeded", "fa
 
 def spill(apps, schema_editor):
     tiers = apps.get_model("inference", "Tier").objects.using(schema_editor.connection.alias)
-    tiers.filter(name="bulk", on_full="reject").update(on_full="spill")
+    tiers.filter(name="bulk", on_full="hold").update(on_full="spill")
 
 
 def unspill(apps, schema_editor):
     alias = schema_editor.connection.alias
-    apps.get_model("inference", "Tier").objects.using(alias).filter(on_full="spill").update(on_full="reject")
+    apps.get_model("inference", "Tier").objects.using(alias).filter(on_full="spill").update(on_full="hold")
     # What is queued and in no queue, the reconciler publishes.
     apps.get_model("inference", "Job").objects.using(alias).filter(status="spilled").update(status="queued")
 
@@ -31,8 +31,9 @@ class Migration(migrations.Migration):
                 "when full",
                 choices=[("reject", "reject"), ("hold", "hold"), ("spill", "spill")],
                 default="reject",
-                help_text="hold: a synchronous call waits at a full queue, and gets 429 if it has not started by then. "
-                "spill: the same, and other jobs are kept in the database until the queue has room.",
+                help_text="What its full queues do with more. reject: 429 at once. hold: calls whose client waits for the "
+                "answer are taken all the same, on hold: they start in time, or get 429; all others get 429 at once. "
+                "spill: these others are kept in the database until the queue has room; calls are held.",
                 max_length=8,
             ),
         ),

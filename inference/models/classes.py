@@ -62,14 +62,18 @@ class Tier(models.Model):
         max_length=8,
         choices=choices_of(OnFull),
         default=OnFull.REJECT,
-        help_text="hold: a synchronous call waits at a full queue, and gets 429 if it has not started by then. "
-        "spill: the same, and other jobs are kept in the database until the queue has room.",
+        help_text="What its full queues do with more. reject: 429 at once. hold: calls whose client waits for the "
+        "answer are taken all the same, on hold: they start in time, or get 429; all others get 429 at once. spill: "
+        "these others are kept in the database until the queue has room; calls are held.",
     )
     hold_seconds = models.FloatField(
-        default=20, validators=[MinValueValidator(0.1)], help_text="Longest such wait of a call on hold."
+        default=20,
+        validators=[MinValueValidator(0.1)],
+        help_text="A call on hold that has not started after so long gets 429.",
     )
     max_held_jobs = models.PositiveIntegerField(
-        default=2_000, help_text="Most calls on hold at once in each of its queues, beside the caps."
+        default=2_000,
+        help_text="Most calls on hold at once in each of its queues, beyond the caps above; more get 429 at once.",
     )
     max_attempts = models.PositiveSmallIntegerField(
         default=3,

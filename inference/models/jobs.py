@@ -47,6 +47,9 @@ class Job(models.Model):
         default=timezone.now, help_text="Since when the start deadline's clock runs: created, or last given back."
     )
     start_deadline_at = models.DateTimeField()
+    hold_ends_at = models.DateTimeField(
+        null=True, blank=True, help_text="Its queue was full: it expires unless it started by then. Empty once it did."
+    )
     started_at = models.DateTimeField(null=True, blank=True)
     first_token_at = models.DateTimeField(null=True, blank=True)
     finished_at = models.DateTimeField(null=True, blank=True)
@@ -99,6 +102,10 @@ class Job(models.Model):
                 fields=["start_deadline_at"],
                 name="job_spilled_deadline",
                 condition=models.Q(status=JobStatus.SPILLED),
+            ),
+            # The same of those on hold.
+            models.Index(
+                fields=["hold_ends_at"], name="job_hold", condition=models.Q(hold_ends_at__isnull=False)
             ),
         ]
         constraints: ClassVar = [

@@ -19,7 +19,6 @@ TIERS: Final = ("realtime", "bulk")
 QUEUES: Final = tuple(f"{MODEL}.{tier}.{length}" for tier in TIERS for length in ("short", "long"))
 TENANTS: Final = ("ann", "bob")
 GRACE_MS, EARLY_MS = 5000, 500
-HOLD_MS: Final = 20_000
 
 
 @dataclass(frozen=True)
@@ -62,7 +61,7 @@ class Held:
     work: int
     admitted_ms: int | None
     ends_ms: int = 0
-    held_until_ms: int = 0
+    is_on_hold: bool = False
     is_spilled: bool = False
 
 
@@ -76,29 +75,22 @@ class Ledger:
     waiting: dict[UUID, Held] = field(default_factory=dict)
     leased: dict[UUID, Held] = field(default_factory=dict)
     windows: dict[str, Window] = field(default_factory=dict)
-    held: set[str] = field(default_factory=set)
-    """Queues that took the last jobs on hold."""
-    spills: set[str] = field(default_factory=set)
-    """Queues that spilled them."""
     spilled: dict[UUID, Held] = field(default_factory=dict)
 
-    def ask(self, asked: Asked) -> tuple[Refusal | None, Usage | None, Usage | None]:
-        """Decide, and keep what was taken."""
+    def ask(self, asked: Asked) -> tuple[Refusal | None, dict[str, Refusal], set[str]]:
+        """Decide, and keep what was taken; says what queues took on hold, and which spilled."""
         self.lapse()
         amounts = {terms.name: amount_of(asked, terms) for terms in asked.queues}
         facts = self.facts(asked)
         refusal = decisions.decide(asked, amounts, facts)
-        if refusal is None:
-            found = [(t, amounts[t.name], facts.queues[t.name]) for t in asked.queues]
-            self.spills = {each[0].name for each in found if decisions.is_spilled(*each)}
-            self.held = {each[0].name for each in found if decisions.is_held(*each)} - self.spills
-            self.take(asked, amounts)
-            for job in asked.jobs:
-                if job.queue in self.held:
-                    self.reserved[job.job_id].held_until_ms = self.now_ms + HOLD_MS
-        else:
-            self.held, self.spills = set(), set()
-        return refusal, *self.usages(asked)
+        if refusal is not None:
+            return refusal, {}, set()
+        found = {t.name: (t, amounts[t.name], facts.queues[t.name]) for t in asked.queues}
+        spills = {name for name, known in found.items() if decisions.is_spilled(*known)}
+        could_hold = {name: decisions.held(*known) for name, known in found.items() if name not in spills}
+        held = {name: refusal for name, refusal in could_hold.items() if refusal}
+        self.take(asked, amounts, on_hold=set(held), spills=spills)
+        return None, held, spills
 
     def lapse(self) -> None:
         """Forget reservations that were not published; what was spilled is so again."""
@@ -153,7 +145,7 @@ class Ledger:
             line_jobs=len(behind),
             line_work_ms=sum(held.work for held in behind),
             leases=len(self.leased),
-            held=sum(held.held_until_ms > self.now_ms for held in own),
+            held=sum(held.is_on_hold for held in own),
             spilled=sum(held.queue == terms.name for held in self.spilled.values()),
             kept=self.kept(terms.name, owner),
         )
@@ -177,17 +169,16 @@ class Ledger:
         has_tenant = {own.requests_per_minute, own.tokens_per_minute} != {None}
         return found + ([f"rate:tenant={asked.tenant}"] if has_tenant else [])
 
-    def take(self, asked: Asked, amounts: dict[str, Amount]) -> None:
+    def take(self, asked: Asked, amounts: dict[str, Amount], *, on_hold: set[str], spills: set[str]) -> None:
         tokens = sum(amount.tokens for amount in amounts.values())
         for name in self.counted(asked):
             self.window(name).add(len(asked.jobs), tokens, self.now_ms)
         terms = {each.name: each for each in asked.queues}
         for job in asked.jobs:
             amount = amount_of_job(job, terms[job.queue])
-            spills = job.queue in self.spills
-            (self.spilled if spills else self.reserved)[job.job_id] = Held(
+            (self.spilled if job.queue in spills else self.reserved)[job.job_id] = Held(
                 asked, job.queue, amount.tokens, job.prompt_tokens, job.bytes, amount.work_ms,
-                self.now_ms, self.now_ms + RESERVATION_SECONDS * 1000, is_spilled=spills,
+                self.now_ms, self.now_ms + RESERVATION_SECONDS * 1000, job.queue in on_hold, job.queue in spills,
             )  # fmt: skip
 
     def usages(self, asked: Asked) -> tuple[Usage | None, Usage | None]:
@@ -250,19 +241,22 @@ def _jobs(queues: int) -> st.SearchStrategy[tuple[tuple[int, int, int, int], ...
     return st.lists(st.tuples(st.integers(0, queues - 1), *sizes), min_size=1, max_size=4).map(tuple)
 
 
-VERBS: Final = "publish publish publish feed withdraw claim claim ack ack release cancel discard"
-
-
 @st.composite
 def histories(draw: st.DrawFn, *, spills: bool = False) -> list[Step]:
-    """A few kinds of limits at a time, so that each is reached; or few jobs, most of which spill."""
-    ids, most_jobs = st.integers(0, 12 if spills else 50), (1, 2) if spills else (2, 5, 100)
+    """A few kinds of limits at a time, so that one after the other is reached; in some, only queues have any."""
+    holds, some_held, most_jobs = (
+        draw(st.booleans()),
+        st.sampled_from((0, 1, 3)),
+        (1, 2) if spills else (2, 5, 100),
+    )
     keys = st.builds(KeyLimits, _maybe(1, 4), _maybe(2, 8), _maybe(300, 2000))
     tenants = st.builds(TenantLimits, _maybe(3, 12), _maybe(500, 4000), _maybe(2, 6), _maybe(3, 9))
+    if holds:
+        keys, tenants, some_held = st.just(KeyLimits()), st.just(TenantLimits()), st.sampled_from((2, 4, 4))
     caps = st.builds(QueueCaps, st.sampled_from(most_jobs), _maybe(200, 2000), _maybe(100, 400))
     ask = st.builds(
         Ask,
-        ids,
+        st.integers(0, 50),
         _jobs(1 if spills else len(QUEUES)),
         st.sampled_from(TENANTS),
         st.sampled_from(draw(st.lists(keys | st.just(KeyLimits()), min_size=1, max_size=2))),
@@ -270,11 +264,11 @@ def histories(draw: st.DrawFn, *, spills: bool = False) -> list[Step]:
         st.sampled_from(draw(st.lists(caps | st.just(QueueCaps(1 if spills else 100)), min_size=1, max_size=2))),
         st.sampled_from(draw(st.lists(_maybe(0, 1000, 5000), min_size=1, max_size=2))),
         st.sampled_from(draw(st.lists(_maybe(200, 900), min_size=1, max_size=2))),
-        st.sampled_from((0, 0, 3)),
+        st.sampled_from(draw(st.lists(some_held, min_size=1, max_size=2))),
         st.sampled_from((False, spills, spills)),
     )
-    names = "feed feed feed feed publish publish claim ack cancel discard withdraw" if spills else VERBS
-    verb = st.builds(Verb, st.sampled_from(names.split()), ids, _maybe(0, 60, 700))
-    passes = st.builds(Pass, st.sampled_from((1, 99, 900, 1_000, 4_000, 30_000, 61_000)))
+    names = (*["publish"] * 8, *["claim", "ack", "cancel"] * 2, "withdraw", "release", "discard")
+    verb = st.builds(Verb, st.sampled_from(names + ("feed",) * 9 * spills), st.integers(0, 50), _maybe(0, 60, 700))
+    passes = st.builds(Pass, st.sampled_from((1, 99, 900, 1_000, 1_000, 4_000, 4_000, 30_000, 61_000)))
     step: Any = st.one_of(ask, ask, ask, verb, verb, verb, passes)
-    return draw(st.lists(step, min_size=40 if spills else 10, max_size=60 if spills else 45))
+    return draw(st.lists(step, min_size=30, max_size=60))

@@ -62,6 +62,25 @@ def test_an_objective_later_than_the_deadline_is_refused(page: Client) -> None:
     assert "jobs would expire first" in page.post(url(Tier, "change", "standard"), fields).content.decode()
 
 
+@pytest.mark.parametrize(
+    ("changes", "advice"),
+    [
+        (
+            {"hold_seconds": "301"},
+            "301 s is more than the sync start deadline, 300 s: calls on hold would expire first.",
+        ),
+        ({"hold_seconds": "0"}, "greater than or equal to 0.1"),
+        ({"on_full": "hold", "max_held_jobs": "0"}, "full queues refuse all: choose reject instead"),
+        ({"on_full": "hold", "max_held_jobs": "-1"}, "greater than or equal to 0"),
+        ({"on_full": "queue"}, "not one of the available choices"),
+    ],
+)
+def test_a_hold_that_holds_nobody_is_refused(page: Client, changes: dict[str, str], advice: str) -> None:
+    fields = fields_of(Tier.objects.get(name="standard"), **changes)
+
+    assert advice in page.post(url(Tier, "change", "standard"), fields).content.decode()
+
+
 def test_a_step_too_small_for_its_sequences_is_refused(page: Client) -> None:
     fields = fields_of(ServedModel.objects.get(), max_num_batched_tokens="8")
     shown = page.post(url(ServedModel, "change", factories.MODEL), fields).content.decode()

@@ -179,33 +179,6 @@ def test_an_own_cap_of_a_queue_replaces_the_wait(sluice: Broker) -> None:
     assert refused().code == "queue_full"
 
 
-def hold(**fields: Any) -> None:
-    Tier.objects.filter(name="standard").update(on_full="hold", **fields)
-    QueueLimit.objects.create(queue=QUEUE, max_jobs=1)
-    snapshot.forget()
-
-
-def test_a_full_queue_holds_synchronous_calls_up_to_a_cap_of_their_own(sluice: Broker) -> None:
-    hold(max_held_jobs=2, hold_seconds=7)
-    first = submit(synchronous=True)
-    assert (first.start_deadline_at - first.created_at).total_seconds() == 300
-    on_hold = [submit(synchronous=True) for _ in range(2)]
-    assert {(job.start_deadline_at - job.created_at).total_seconds() for job in on_hold} == {7}
-    assert refused(synchronous=True).details["reason"] == Reason.QUEUE_JOBS
-    assert refused().code == "queue_full", "only who waits for its answer is held"
-
-
-def test_whoever_leaves_or_starts_frees_a_place_on_hold(sluice: Broker) -> None:
-    hold(max_held_jobs=1)
-    first, second = submit(synchronous=True), submit(synchronous=True)
-    submission.cancel(caller=None, job_id=second.id)
-    third = submit(synchronous=True)
-    refused(synchronous=True)
-    assert [factories.claim(sluice, QUEUE).token.job_id for _ in range(2)] == [first.id, third.id]
-    submit(synchronous=True)
-    submit(synchronous=True)
-
-
 def test_without_a_worker_a_model_that_does_not_scale_from_zero_takes_nothing(sluice: Broker) -> None:
     ServedModel.objects.update(scales_from_zero=False)
     with pytest.raises(errors.Unavailable) as caught:

@@ -38,7 +38,8 @@ def queue(**changes: Any) -> Row:
 
 def tier(**changes: Any) -> Row:
     kept = {"name": "bulk", "max_queued_jobs": 100, "max_queued_tokens": None, "max_in_flight": None}
-    return Row(**kept | {"max_wait_seconds": None, "max_queued_bytes": None} | changes)
+    kept |= {"max_wait_seconds": None, "max_queued_bytes": None, "on_full": "reject"}
+    return Row(**kept | changes)
 
 
 @pytest.mark.parametrize(
@@ -76,6 +77,18 @@ def test_a_tiers_caps_hold_for_each_of_its_queues_and_in_flight_for_each_model()
     assert consequences.of_tier(tier(), tier(max_in_flight=8), rows) == []
     assert "below the 8" in consequences.of_tier(tier(), tier(max_in_flight=7), rows)[0]
     assert "below the 25" in consequences.of_tier(tier(), tier(max_wait_seconds=20.0), rows)[0]
+
+
+def test_the_end_of_holding_is_asked_about_and_its_begin_is_not() -> None:
+    [line] = consequences.of_tier(tier(on_full="hold"), tier(), [ROW])
+    assert line == "Tier bulk: calls that a full queue would take on hold get 429 at once."
+    assert consequences.of_tier(tier(), tier(on_full="hold"), [ROW]) == []
+
+
+def test_the_end_of_spilling_is_asked_about() -> None:
+    [line] = consequences.of_tier(tier(on_full="spill"), tier(on_full="hold"), [ROW])
+    assert line == "Tier bulk: jobs that a full queue would spill get 429. Those spilled come in as before."
+    assert len(consequences.of_tier(tier(on_full="spill"), tier(), [ROW])) == 2
 
 
 def test_a_model_that_is_disabled_says_what_would_not_start() -> None:

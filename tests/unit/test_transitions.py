@@ -205,6 +205,20 @@ def test_no_deadline_passes_while_no_worker_is_ready() -> None:
     assert moved(late, lifecycle.Start(TOKEN, "w"), ready_since=None).row.status is JobStatus.RUNNING
 
 
+def test_a_hold_ends_on_time_whether_or_not_a_worker_is_ready() -> None:
+    on_hold = make_row(hold_ends_at=NOW)
+    for change in (lifecycle.Expire(JOB), lifecycle.Start(TOKEN, "w")):
+        step = moved(on_hold, change, ready_since=None)
+        assert (step.row.status, step.row.error_code, step.detail) == ("expired", "queue_full", "on hold")
+        assert "in the 10 s of its hold" in step.row.error_message
+    assert decide(on_hold, lifecycle.Expire(JOB), now=NOW - timedelta(milliseconds=1)) is None
+
+
+@pytest.mark.parametrize("change", [lifecycle.Start(TOKEN, "w"), lifecycle.Cancel(JOB)], ids=str)
+def test_whatever_else_becomes_of_it_a_job_is_on_hold_no_longer(change: lifecycle.Change) -> None:
+    assert moved(make_row(hold_ends_at=NOW + timedelta(seconds=1)), change).row.hold_ends_at is None
+
+
 def test_the_deadlines_clock_starts_when_a_worker_gets_ready() -> None:
     row = make_row(queued_at=NOW - timedelta(seconds=600), start_deadline_at=NOW - timedelta(seconds=540))
 

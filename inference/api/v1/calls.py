@@ -10,9 +10,11 @@ from typing import Any, Final
 import uuid_utils.compat
 
 from inference import errors, executor, fields, results, snapshot, submission
+from inference.admission import holds
+from inference.admission.holds import Hold
 from inference.broker.types import CHUNK, END, GAP, INTERRUPTED, Event
 from inference.models import Job
-from inference.states import TERMINAL, Endpoint
+from inference.states import HOLD_ENDED, TERMINAL, Endpoint, JobStatus
 from inference.submission import Caller, Submission
 
 logger = logging.getLogger(__name__)
@@ -31,8 +33,8 @@ class Accepted:
     service_tier: str
     """The tier as OpenAI's `service_tier` spells it."""
     streamed: bool
-    is_held: bool
-    """Its queue is full: the job is on hold."""
+    hold: Hold | None
+    """On what terms the job is on hold."""
     rate_headers: Mapping[str, str]
 
 
@@ -44,9 +46,8 @@ class Call:
         self.inbox = inbox
         self.is_settled = False
         """Nothing is left to cancel: the job ended, its output was delivered, or it goes on for the record."""
-        self.is_held = False
-        """Its queue was full: it starts while it may be on hold, or is refused."""
         self._submitting: asyncio.Task[Accepted] | None = None
+        self._hold: Hold | None = None
 
     async def submit(
         self, endpoint: Endpoint, body: Mapping[str, Any], *, mailbox: str, body_bytes: int
@@ -59,7 +60,7 @@ class Call:
         self._submitting = asyncio.create_task(work)
         # The client may leave now: the submission goes on, and `abandon` cancels what it made.
         accepted = await asyncio.shield(self._submitting)
-        self.is_held = accepted.is_held
+        self._hold = accepted.hold
         return accepted
 
     async def hear(self) -> list[Event]:
@@ -80,14 +81,17 @@ class Call:
                 return heard
 
     async def finish(self) -> Job:
-        """Wait for the job's end and return its row."""
+        """Wait for the job's end and return its row. Errors as of `row`."""
         while not self.is_settled:
             await self.hear()
         return await self.row()
 
     async def row(self) -> Job:
-        """Return the job's row."""
-        return await executor.run(_read, self.inbox.job_id)
+        """Return the job's row. Raises errors.Rejected if the job ended on hold."""
+        job = await executor.run(_read, self.inbox.job_id)
+        if self._hold and (job.status, job.error_code) == (JobStatus.EXPIRED, HOLD_ENDED):
+            raise await executor.run(holds.refused, self._hold)
+        return job
 
     async def abandon(self) -> None:
         """Cancel the job unless the call is settled; done when the cancel is, whoever cancels the caller."""
@@ -109,7 +113,7 @@ class Call:
             logger.exception("cancel failed", extra={"action": "cancel_failed", "job_id": self.inbox.job_id})
 
 
-def answer(job: Job, *, is_held: bool = False) -> str:
+def answer(job: Job) -> str:
     """Return a finished job's result. Raises the error that its status stands for."""
     match job.status:
         case "succeeded":
@@ -119,10 +123,6 @@ def answer(job: Job, *, is_held: bool = False) -> str:
             raise errors.InvalidRequest(message, code=job.error_code, param=fields.blamed(message))
         case "failed":
             raise errors.JobFailed(job.error_message or "The job failed.", code=job.error_code or "failed")
-        case "expired" if is_held:
-            waited = (job.start_deadline_at - job.queued_at).total_seconds()
-            message = f"queue {job.queue} is full; the request was on hold for {waited:g} s"
-            raise errors.Rejected(message, retry_after_seconds=waited, details={"reason": "held"})
         case "expired":
             message = "The job was not started by its start deadline."
             raise errors.JobFailed(message, code="start_deadline_passed", status=504)
@@ -154,7 +154,7 @@ def _submit(
         tier=job.tier_id,
         service_tier=service_tier,
         streamed=job.streamed,
-        is_held=taken.is_held,
+        hold=taken.holds[0],
         rate_headers=taken.headers,
     )
 

@@ -59,9 +59,7 @@ async def _generate(request: ApiRequest, endpoint: Endpoint) -> HttpResponseBase
     request.room.give()
     own = {JOB_ID_HEADER: str(call.inbox.job_id), TIER_HEADER: accepted.tier}
     request.answer_headers |= {**own, **accepted.rate_headers}
-    return (
-        await _streamed(call) if accepted.streamed else _answer(call, await call.finish(), accepted.service_tier)
-    )
+    return await _streamed(call) if accepted.streamed else _answer(await call.finish(), accepted.service_tier)
 
 
 async def _streamed(call: Call) -> sse.EventStream:
@@ -73,7 +71,7 @@ async def _streamed(call: Call) -> sse.EventStream:
     if heard[0].kind == GAP:
         call.is_settled = True  # it goes on, for its record
     else:
-        answer(await call.row(), is_held=call.is_held)
+        answer(await call.row())
     raise errors.JobFailed("The output is lost; ask for the job by its id.", code="output_lost")
 
 
@@ -100,9 +98,9 @@ def _submit_detached(
     return serializers.job(taken.jobs[0], request), taken.headers
 
 
-def _answer(call: Call, job: Job, service_tier: str) -> HttpResponse:
+def _answer(job: Job, service_tier: str) -> HttpResponse:
     """Return the engine's answer, with the tier that was used."""
-    return _json(orjson.loads(answer(job, is_held=call.is_held)) | {"service_tier": service_tier})
+    return _json(orjson.loads(answer(job)) | {"service_tier": service_tier})
 
 
 def _model(name: str, max_model_len: int) -> dict[str, Any]:

@@ -3,12 +3,13 @@
 -- owner, ticket, month, {payer, its budget}...,
 -- {queue, numbers (caps in jobs, tokens, bytes and longest wait ms, each below 0 where there is none; slots, ms a prompt
 -- token, ms an output token, expected output where nothing is known, bytes that may wait in all queues or below 0, most
--- jobs on hold, for how long, ms; whether it may spill; how many of the queues that follow come first in line, how many
--- follow; billionths that a prompt token, an output token and a ms of service cost), keys of what was learned of outputs and speed
+-- jobs on hold, whether jobs may spill, how many of the queues that follow come first in line, how many follow;
+-- billionths that a prompt token, an output token and a ms of service cost), keys of what was learned of outputs and speed
 -- less the prefix, all queues of the model...}...,  {id, numbers (which queue, prompt tokens, most output, bytes)}...
 -- ->  {what refuses or '', its name, limit, value, more asked for, ms until it may fit or '', of a budget what is spent,
 --      {requests and tokens of the key in a minute, ms until that has cleared, the same of the tenant} or '' each,
---      {what was learned of outputs, of speed, 1 if it took the jobs on hold, 2 if it spilled them} for each queue}. As inference/admission/decisions.py.
+--      {what was learned of outputs, of speed, '' or, if it took the jobs on hold, what it would have refused for, limit,
+--       value, more asked for; whether it spilled them} for each queue}. As inference/admission/decisions.py.
 local now = now_ms()
 local queue_count, job_count, hold_ms, key_second, key_requests, key_tokens, tenant_requests, tenant_tokens, most_waiting,
   most_unfinished, payer_count = struct.unpack('<ddddddddddd', ARGV[2])
@@ -23,9 +24,8 @@ end
 for i = 1, queue_count do
   local queue = { name = ARGV[at], jobs = 0, tokens = 0, bytes = 0, work = 0, all = {} }
   queue.cap_jobs, queue.cap_tokens, queue.cap_bytes, queue.max_wait, queue.slots, queue.prompt_ms, queue.output_ms,
-    queue.expected, queue.cap_all, queue.most_held, queue.hold_ms, queue.may_spill, queue.line,
-    queue.count, queue.prompt_cost, queue.output_cost, queue.ms_cost =
-    struct.unpack('<ddddddddddddddddd', ARGV[at + 1])
+    queue.expected, queue.cap_all, queue.most_held, queue.may_spill, queue.line, queue.count, queue.prompt_cost,
+    queue.output_cost, queue.ms_cost = struct.unpack('<dddddddddddddddd', ARGV[at + 1])
   queue.output, queue.speed = ARGV[at + 2], ARGV[at + 3]
   for j = 1, queue.count do queue.all[j] = ARGV[at + 3 + j] end
   queue.learned = call('MGET', P .. queue.output, P .. queue.speed)
@@ -138,16 +138,15 @@ local function check_room(queue)
   if wait > queue.max_wait then return refusal('wait', queue.name, queue.max_wait, wait, queue.jobs) end
 end
 
--- Whether a full queue takes the jobs all the same, for as long as they may be on hold.
-local function may_hold(queue, refused)
-  if queue.most_held == 0 or queue.cap_jobs == 0 or refused[1] == 'model_bytes' then return false end
-  local key = P .. 'held:' .. queue.name
-  call('ZREMRANGEBYSCORE', key, '-inf', int(now))
-  queue.holds = call('ZCARD', key) + queue.jobs <= queue.most_held
-  return queue.holds
-end
+local function ever_fits(asked, limit) return limit < 0 or asked <= limit end
 
-local function is_over(limit, size) return limit >= 0 and size > limit end
+-- Whether a full queue takes the jobs on hold: those that its caps could hold, while the model's bytes can.
+local function may_hold(queue)
+  return queue.most_held > 0 and ever_fits(queue.jobs, queue.cap_jobs) and ever_fits(queue.tokens, queue.cap_tokens)
+    and ever_fits(queue.bytes, queue.cap_bytes)
+    and not check_amount('model_bytes', queue, 'bytes', queue.all, queue.count, queue.cap_all, queue.bytes)
+    and call('SCARD', P .. 'hold:' .. queue.name) + queue.jobs <= queue.most_held
+end
 
 -- Whether the jobs are kept out of the queue: it is full, or others wait before them to come in. Not one that the queue
 -- would never take.
@@ -155,9 +154,9 @@ local function may_spill(queue, refused)
   if queue.may_spill == 0 or queue.cap_jobs == 0 then return false end
   if not refused and call('EXISTS', P .. 'spilled:' .. queue.name) == 0 then return false end
   for _, job in ipairs(jobs) do
-    local is_too_large = is_over(queue.cap_tokens, job.tokens) or is_over(queue.cap_bytes, job.bytes)
-      or is_over(queue.cap_all, job.bytes)
-    if job.queue == queue and is_too_large then return false end
+    local fits = ever_fits(job.tokens, queue.cap_tokens) and ever_fits(job.bytes, queue.cap_bytes)
+      and ever_fits(job.bytes, queue.cap_all)
+    if job.queue == queue and not fits then return false end
   end
   queue.spills = true
   return true
@@ -170,7 +169,11 @@ local function check_queue(queue)
     queue.reserved = call('ZCARD', P .. 'r:' .. queue.name)
   end
   local refused = check_room(queue)
-  if may_spill(queue, refused) or not refused or may_hold(queue, refused) then return nil end
+  if may_spill(queue, refused) or not refused then return nil end
+  if may_hold(queue) then
+    queue.held = { refused[1], int(refused[3]), int(refused[4]), int(refused[5]) }
+    return nil
+  end
   if refused[5] > refused[3] and refused[1] ~= 'wait' then return refused end    -- it never fits
   local expected = queue.slots / math.max(1, queue.work / queue.jobs)
   refused[6] = give_turn(queue.name, ticket, queue.jobs, drain_of(queue.name, expected, now), now)
@@ -193,7 +196,7 @@ local function reserve(job)
   call('ZADD', P .. 'r:' .. of.queue, int(now + hold_ms), job.id)
   call('ZADD', P .. 'jobs:' .. tenant, 'NX', int(now + hold_ms), job.id)
   count(of.queue, of.tokens, of.bytes, of.work)
-  if job.queue.holds then call('ZADD', P .. 'held:' .. of.queue, int(now + job.queue.hold_ms), job.id) end
+  if job.queue.held then call('SADD', P .. 'hold:' .. of.queue, job.id) end
 end
 
 local function take()
@@ -219,7 +222,8 @@ end
 
 local said, learned = refused or {}, {}
 for i, queue in ipairs(queues) do
-  learned[i] = { queue.learned[1] or '', queue.learned[2] or '', refused and 0 or queue.spills and 2 or queue.holds and 1 or 0 }
+  local held, spills = not refused and queue.held or '', not refused and queue.spills and 1 or 0
+  learned[i] = { queue.learned[1] or '', queue.learned[2] or '', held, spills }
 end
 return { said[1] or '', said[2] or '', said[3] and int(said[3]) or '', said[4] and int(said[4]) or '',
   said[5] and int(said[5]) or '', said[6] and int(said[6]) or '', said[7] and int(said[7]) or '',

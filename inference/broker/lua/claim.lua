@@ -35,7 +35,7 @@ local function move_taken()
     call('ZADD', P .. 'l:' .. queue, unpack(move.ends))
     for tenant, own in pairs(move.tenants) do call('ZADD', P .. 'jobs:' .. tenant, unpack(own)) end
     if next(move.tenants) then
-      call('ZREM', P .. 'held:' .. queue, unpack(move.ids))
+      call('SREM', P .. 'hold:' .. queue, unpack(move.ids))
       count(queue, -move.tokens, -move.bytes, -move.work)
       note_drained(queue, #move.ids)
     end

@@ -10,7 +10,7 @@
 --                         k whether a cap counts it; y must run alone (see y:QUEUE)
 --   a:QUEUE         zset  waiting id -> arrival ms               l:QUEUE  zset  leased id -> end of the lease ms
 --   spilled:QUEUE   zset  id that is kept out of its full queue -> when it was admitted, ms; v:ID says what it is
---   held:QUEUE      zset  id on hold: beyond a cap -> until when, ms
+--   hold:QUEUE      set   waiting or reserved ids that a full queue took on hold
 --   admitting       set  queues that had reservations
 --   r:QUEUE         zset  reserved id -> end of the reservation  v:ID  string  what is reserved, packed (reserved.lua)
 --   tokens, bytes, work  hash  queue -> what waits or is reserved: prompt + expected, bytes of requests, ms of estimates

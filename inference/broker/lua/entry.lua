@@ -62,6 +62,7 @@ end
 -- An id whose entry is lost waits no longer: the reconciler publishes it anew.
 local function drop_lost(id, queue)
   call('ZREM', P .. 'a:' .. queue, id)
+  call('SREM', P .. 'hold:' .. queue, id)
   if call('ZCARD', P .. 'a:' .. queue) + call('ZCARD', P .. 'r:' .. queue) > 0 then return end
   for _, hash in ipairs({ 'tokens', 'bytes', 'work' }) do call('HDEL', P .. hash, queue) end
 end

@@ -16,14 +16,14 @@ local function read_reserved(id)
     queue = queue, tenant = tenant, owner = owner }
 end
 
--- Give the room back; what it was, or nil if there was none.
+-- Give the room back; what it was, or nil if there was none. One that is published stays on hold, if it is.
 local function end_reservation(id, is_published)
   local of = read_reserved(id)
   if not of then return nil end
   call('DEL', P .. 'v:' .. id)
   if call('ZREM', P .. 'r:' .. of.queue, id) == 1 then count(of.queue, -of.tokens, -of.bytes, -of.work) end
   if of.spilled == 1 then call('ZREM', P .. 'spilled:' .. of.queue, id) end
-  if not is_published then call('ZREM', P .. 'held:' .. of.queue, id) end
+  if not is_published then call('SREM', P .. 'hold:' .. of.queue, id) end
   unreserve_tenant(of.tenant, id)
   return of
 end

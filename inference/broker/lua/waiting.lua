@@ -35,7 +35,7 @@ end
 -- Take a waiting entry out of its queue; the caller refreshes its tenant.
 local function dequeue(id, entry)
   if call('ZREM', P .. 'a:' .. entry.queue, id) == 0 then return end
-  call('ZREM', P .. 'held:' .. entry.queue, id)
+  call('SREM', P .. 'hold:' .. entry.queue, id)
   local group, length = place(entry.queue)
   if not group then return end
   count_entry(entry, -1)
