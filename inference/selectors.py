@@ -208,7 +208,8 @@ def _capacity(limits: Limits, stats: broker.QueueStats) -> int | None:
 def _watermark(limits: Limits, stats: broker.QueueStats, caps: QueueCaps) -> Watermark:
     name = routing.parse(stats.queue)
     model, tier = limits.models[name.model], limits.tiers[name.tier]
-    jobs = capacity.most_jobs(model, tier, caps, capacity.fleet(model, stats.queue, engines.replicas()), stats)
+    replicas = () if tier.max_wait_seconds is None else engines.replicas()
+    jobs = capacity.most_jobs(model, tier, caps, capacity.fleet(model, stats.queue, replicas), stats)
     used = ((stats.jobs, jobs), (stats.tokens, caps.tokens), (stats.bytes, caps.bytes))
     return watermarks.reached(watermarks.share(*used))
 
