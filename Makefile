@@ -12,6 +12,7 @@ ARGS ?=
 ONLY ?=
 SEED ?=
 FAULTS ?= 100
+CALLS ?= 2000
 JOBS ?= 20000
 CAP ?= 1000
 DATABASE ?= sqlite
@@ -22,7 +23,7 @@ MANAGE := $(BIN)/python manage.py
 # Recipes that run for long begin with exec: a signal to make must reach the process, not a shell above it.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run demo test faults spill bench system-packages check lint format clean distclean
+.PHONY: help setup run demo test faults holds spill bench system-packages check lint format clean distclean
 
 help: ## Show this help
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -54,6 +55,9 @@ test: setup system-packages check ## All checks, then all tests on SQLite and on
 faults: setup system-packages ## Break a running stack again and again, ten faults each (FAULTS=100 SEED=123 DATABASE=sqlite|postgresql)
 	@exec env FAULTS_COUNT=$(FAULTS) FAULTS_SEED=$(SEED) $(BIN)/pytest --database $(DATABASE) --log-cli-level=INFO \
 		--log-cli-format="%(asctime)s %(message)s" tests/acceptance/faults/test_by_seed.py $(ARGS)
+
+holds: setup system-packages ## Hold calls at a full queue on one web process, and say what they cost it (CALLS=2000 DATABASE=sqlite|postgresql)
+	@exec env HELD_CALLS=$(CALLS) $(BIN)/pytest --database $(DATABASE) --log-cli-level=INFO tests/acceptance/test_holding.py $(ARGS)
 
 spill: setup ## Have far more jobs spill than their queue takes, and kill who feeds it (JOBS=20000 CAP=1000)
 	@exec env SPILL_JOBS=$(JOBS) SPILL_CAP=$(CAP) $(BIN)/pytest --durations=1 tests/acceptance/test_spilling.py $(ARGS)

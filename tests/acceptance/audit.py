@@ -89,7 +89,7 @@ def audit(
     for job in ended:
         check_row(job)
     check_keys(stack, set_back_seconds)
-    assert fleet.count(stack, "queued") == fleet.count(stack, "running") == 0
+    assert all(fleet.count(stack, status) == 0 for status in fleet.UNFINISHED)
     assert (fleet.waiting(stack), fleet.leases(stack)) == (0, 0)
     assert orphans(stack) == []
     return ended

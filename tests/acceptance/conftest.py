@@ -32,3 +32,10 @@ def stack() -> Iterator[Stack]:
     """One stack on the simulated engine, shared by all tests that leave it as they found it."""
     with stacks.running() as running:
         yield running
+
+
+@pytest.fixture(scope="session")
+def workerless() -> Iterator[Stack]:
+    """One without an engine, for tests that let jobs wait and then start a worker of their own, or none."""
+    with stacks.running("--workers", "0") as running:
+        yield running

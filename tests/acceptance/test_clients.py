@@ -94,9 +94,8 @@ async def _open_many(stack: Stack, body: dict[str, object]) -> list[bytes]:
             return await streams
 
 
-def test_one_web_process_holds_a_thousand_streams_and_each_gets_its_end() -> None:
-    with stacks.running("--workers", "0") as stack:
-        ends = asyncio.run(_open_many(stack, chat(stack, max_tokens=8, stream=True)))
+def test_one_web_process_holds_a_thousand_streams_and_each_gets_its_end(workerless: Stack) -> None:
+    ends = asyncio.run(_open_many(workerless, chat(workerless, max_tokens=8, stream=True)))
 
     assert ends == [b"data: [DONE]"] * MANY
 

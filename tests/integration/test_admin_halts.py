@@ -83,6 +83,7 @@ class Inputs(HTMLParser):
     def __init__(self, shown: str) -> None:
         super().__init__()
         self.values: dict[str, str] = {}
+        self._select = ""
         self.feed(shown)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
@@ -91,6 +92,9 @@ class Inputs(HTMLParser):
         is_off = found.get("type") in {"checkbox", "submit"} and "checked" not in found
         if tag == "input" and found.get("name") and not is_off:
             self.values[str(found["name"])] = found.get("value") or ""
+        self._select = str(found["name"]) if tag == "select" else self._select
+        if tag == "option" and "selected" in found:
+            self.values[self._select] = found.get("value") or ""
 
 
 def test_a_form_that_was_overtaken_ends_no_pause_and_keeps_what_its_user_changed(page: Client) -> None:

@@ -125,7 +125,7 @@ def test_while_it_cannot_be_read_what_was_spent_nothing_is_taken(
 
 def test_a_refusal_leaves_no_part_of_a_bulk(sluice: Broker) -> None:
     cheap_price()
-    make_budget("0.025")
+    make_budget("0.02")
     items = [factories.make_submission(body=BODY) for _ in range(3)]
     with pytest.raises(errors.Rejected):
         submission.submit_many(caller=factories.make_caller(), items=items)

@@ -4,7 +4,7 @@ import threading
 from collections.abc import Iterator, Sequence
 
 import pytest
-from django.db import OperationalError
+from django.db import OperationalError, transaction
 
 from inference import group_commit, lifecycle
 from inference.group_commit import GroupCommit
@@ -140,3 +140,16 @@ def test_closing_commits_what_is_queued_and_then_takes_no_more(database: None, r
     assert all(answer.result(0).moved for answer in answers)
     with pytest.raises(RuntimeError):
         group.submit(lifecycle.Cancel(jobs[0].id))
+
+
+@pytest.mark.once
+def test_a_lock_that_another_holds_is_looked_for_often_and_is_no_failure(
+    commit: GroupCommit, recorder: Recorder, caplog: pytest.LogCaptureFixture
+) -> None:
+    job = factories.make_job()
+    with transaction.atomic():
+        answer = commit.submit(lifecycle.Cancel(job.id))
+        until(lambda: len(recorder.batches) > 3)
+        assert not answer.is_there
+    assert answer.result(10).moved
+    assert caplog.messages == []

@@ -72,6 +72,14 @@ def test_nobody_is_held_who_does_not_wait_or_whose_tier_refuses(sluice: Broker) 
     assert refused(synchronous=True).code == "queue_full"
 
 
+def test_whoever_is_refused_is_told_to_come_when_those_on_hold_are_gone(sluice: Broker) -> None:
+    full()
+    alone = refused().retry_after_seconds or 0
+    for _ in range(50):
+        call()
+    assert (refused().retry_after_seconds or 0) > 30 * alone > 0
+
+
 def test_what_its_caps_could_never_hold_is_not_held_either(sluice: Broker) -> None:
     full()
     QueueLimit.objects.update(max_tokens=100)
