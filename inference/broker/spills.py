@@ -3,12 +3,15 @@
 import struct
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Final
 from uuid import UUID
 
 from inference.broker import base, queues, scripts
 from inference.broker.types import Entry
 
-_NONE = -1.0
+FEEDING_SECONDS: Final = 10
+"""A job that has room and is not published by then is spilled again: who fed it died."""
+_NONE: Final = -1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,11 +31,11 @@ class SpillVerbs(base.Verbs):
     def feed(self, queue: str, bounds: Bounds, siblings: Sequence[str], job_ids: Sequence[UUID]) -> list[UUID]:
         """Reserve room for those of the spilled jobs that have it, in their order; says for which.
 
-        `siblings` are all queues of the model. At most queues.JOBS_PER_SCRIPT jobs. Those not published within a
-        minute are spilled again.
+        `siblings` are all queues of the model. At most queues.JOBS_PER_SCRIPT jobs. Those not published within
+        FEEDING_SECONDS are spilled again.
         """
         limits = (bounds.tokens, bounds.bytes, bounds.model_bytes)
-        numbers = (queues.RESERVATION_SECONDS * 1000, bounds.jobs, *(_NONE if n is None else n for n in limits))
+        numbers = (FEEDING_SECONDS * 1000, bounds.jobs, *(_NONE if n is None else n for n in limits))
         asked: tuple[scripts.Argument, ...] = (len(siblings), *siblings, *base.raw(job_ids))
         return [UUID(bytes=i) for i in self._call("feed", queue, struct.pack("<5d", *numbers), *asked)]
 

@@ -12,6 +12,7 @@ from inference.admission.terms import Asked, QueueTerms, Refusal, Usage, Wanted
 from inference.admission.windows import MINUTE, SECOND, Window
 from inference.broker import Bounds, Broker
 from inference.broker.queues import RESERVATION_SECONDS
+from inference.broker.spills import FEEDING_SECONDS
 from inference.limits import KeyLimits, QueueCaps, TenantLimits
 
 MODEL: Final = "m-1.5/x"
@@ -115,7 +116,7 @@ class Ledger:
                 or sum(other.bytes for other in waits) + held.bytes > (bounds.model_bytes or 0)
             ):
                 break
-            held.ends_ms = self.now_ms + RESERVATION_SECONDS * 1000
+            held.ends_ms = self.now_ms + FEEDING_SECONDS * 1000
             self.reserved[job_id] = self.spilled.pop(job_id)
             taken.append(job_id)
         return taken

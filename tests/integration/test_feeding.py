@@ -2,21 +2,23 @@
 
 from collections.abc import Sequence
 from datetime import timedelta
+from decimal import Decimal
 from typing import Any, Final
 
 import pytest
 from django.utils import timezone
 
-from inference import errors, feeding, selectors, snapshot, submission
+from inference import errors, feeding, fleet, maintenance, selectors, snapshot, submission
 from inference.broker import Broker
 from inference.limits import TenantLimits
-from inference.models import Job, JobEvent, QueueLimit, Tenant, Tier
+from inference.models import Budget, Job, JobEvent, QueueLimit, Tenant, Tier
 from inference.reconciliation import Reconciled, Reconciler
 from inference.states import JobStatus
 from inference.waiting import Reason
 from tests import factories
 from tests.integration import submitting
 from tests.integration.submitting import submit
+from tests.integration.test_usage import make_price
 
 model_files = submitting.model_files
 
@@ -146,6 +148,28 @@ def test_a_tenants_caps_count_spilled_jobs(sluice: Broker) -> None:
     submission.cancel(caller=None, job_id=last.id)
     assert submit(tier="bulk", caller=who).status == JobStatus.SPILLED
     assert selectors.unfinished_by("tenant")["default"].queued == CAP + 3
+
+
+def test_budgets_count_spilled_jobs_until_they_end(sluice: Broker) -> None:
+    make_price(prompt_per_million=0, output_per_million=1000, per_engine_second=0)
+    Budget.objects.create(monthly=Decimal("0.02"), tenant_id="default")
+    set_cap(max_jobs=1)
+    body = factories.make_chat("word", max_tokens=10)
+    jobs = [submit(tier="bulk", body=body) for _ in range(2)]
+    maintenance.count_spending(timezone.now())
+    with pytest.raises(errors.Rejected):
+        submit(tier="bulk", body=body)
+    submission.cancel(caller=None, job_id=jobs[1].id)
+    assert submit(tier="bulk", body=body).status == JobStatus.SPILLED
+
+
+def test_a_spilled_job_that_is_not_fed_in_time_expires(sluice: Broker) -> None:
+    fleet.report(factories.make_report(ready_at=timezone.now() - timedelta(hours=2)))
+    *_, job = bulk(CAP + 1)
+    long_ago = timezone.now() - timedelta(hours=1)
+    Job.objects.filter(id=job.id).update(queued_at=long_ago, start_deadline_at=long_ago + timedelta(seconds=1))
+    assert maintenance.expire(timezone.now()) == 1
+    assert (statuses([job]), sluice.stats([QUEUE])[0].spilled) == ([JobStatus.EXPIRED], 0)
 
 
 def test_a_spilled_job_is_cancelled_at_once(sluice: Broker) -> None:
