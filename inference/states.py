@@ -88,6 +88,8 @@ class FailureReason(StrEnum):
     ATTEMPTS_EXHAUSTED = "attempts_exhausted"
     """Its worker died under it `max_attempts` times."""
     RUN_TIMEOUT = "run_timeout"
+    BODY_MISSING = "body_missing"
+    """Its request is not in the storage any more, or cannot be read there."""
 
 
 HOLD_ENDED: Final = "queue_full"

@@ -6,13 +6,14 @@ import hashlib
 import logging
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from django.db import IntegrityError, InterfaceError, OperationalError, transaction
 from django.utils import timezone
 
 from inference import (
+    bodies,
     broker,
     control,
     errors,
@@ -195,12 +196,25 @@ def _offer_of(caller: Caller | None, job: Job, limits: Limits) -> entrance.Offer
 
 
 def _write(accepted: Sequence[tuple[NewJob, broker.Entry]]) -> list[Job]:
-    with transaction.atomic():
-        jobs = lifecycle.create([job for job, _ in accepted])
+    with _bodies_kept([job for job, _ in accepted]) as rows, transaction.atomic():
+        jobs = lifecycle.create(rows)
         entries = [entry for job, entry in accepted if not job.is_spilled]
         # Robust: once committed the jobs are accepted, whatever becomes of the publish.
         transaction.on_commit(functools.partial(publication.publish, entries), robust=True)
     return jobs
+
+
+@contextlib.contextmanager
+def _bodies_kept(jobs: Sequence[NewJob]) -> Iterator[list[NewJob]]:
+    """Give the jobs with their large bodies in the storage; these are dropped if what follows fails."""
+    large = [job for job in jobs if bodies.is_large(job.request_bytes)]
+    try:
+        for job in large:
+            bodies.keep(job.id, job.request)
+        yield [replace(job, request="") if bodies.is_large(job.request_bytes) else job for job in jobs]
+    except BaseException:
+        bodies.drop(job.id for job in large)
+        raise
 
 
 @contextlib.contextmanager

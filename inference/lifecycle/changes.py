@@ -20,7 +20,7 @@ class NewJob:
     length: str
     endpoint: Endpoint
     request: str = field(repr=False)
-    """The body for the engine, as JSON text."""
+    """The body for the engine, as JSON text; empty if it is in the storage (`inference.bodies`)."""
     request_bytes: int = 0
     streamed: bool
     prompt_tokens: int
@@ -164,7 +164,7 @@ class Work:
 
     endpoint: Endpoint
     request: str = field(repr=False)
-    """The body for the engine, as JSON text."""
+    """The body for the engine, as JSON text; empty if it is in the storage (`inference.bodies`)."""
     api_key_id: str | None
     """Whose outputs it is learned from; None: a dashboard user's."""
     model: str

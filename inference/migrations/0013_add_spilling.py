@@ -47,6 +47,11 @@ class Migration(migrations.Migration):
             name="kind",
             field=models.CharField(choices=[(name, name) for name in KINDS], max_length=12),
         ),
+        migrations.AlterField(
+            model_name="job",
+            name="request",
+            field=models.TextField(help_text="The body for the engine, as JSON; empty if it is in the storage."),
+        ),
         migrations.RemoveConstraint(model_name="job", name="job_status_known"),
         migrations.AddConstraint(
             model_name="job",

@@ -73,7 +73,7 @@ class Job(models.Model):
     )
 
     # Last, since SQLite walks through a long value to reach the columns behind it.
-    request = models.TextField(help_text="The body for the engine, as JSON.")
+    request = models.TextField(help_text="The body for the engine, as JSON; empty if it is in the storage.")
     result = models.TextField(blank=True, default="", help_text="The engine's answer, as JSON.")
 
     class Meta:
