@@ -58,8 +58,9 @@ class Reconciler:
         with maintenance.only_one("reconcile") as is_ours:
             if not is_ours:
                 return Reconciled()
-            uncounted, spilled = self._sweep() + self._unspill(), self._spill()
-            done = Reconciled(self._publish(now), self._rescue(now), self._discard(now), uncounted, spilled)
+            # What is published first keeps what it reserved in budgets and rates.
+            published, rescued, discarded = self._publish(now), self._rescue(now), self._discard(now)
+            done = Reconciled(published, rescued, discarded, self._sweep() + self._unspill(), self._spill())
         if done != Reconciled():
             logger.warning("Queue and rows differed: %s", done, extra={"action": "reconciled"})
         return done
