@@ -2,7 +2,6 @@
 
 import logging
 import queue
-import sqlite3
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -10,7 +9,7 @@ from typing import Final, NamedTuple
 
 from django.db import DatabaseError, InterfaceError, OperationalError, connection
 
-from inference import lifecycle
+from inference import lifecycle, write_lock
 from inference.answer import Answer
 
 logger = logging.getLogger(__name__)
@@ -22,10 +21,6 @@ MAX_BATCH: Final = 256
 RETRY_SECONDS: Final = (0.05, 0.2, 1.0, 3.0)
 """Waits between tries while the database is away: less than a lease in all. Changes may be tried again, since
 each is conditional on the row."""
-LOCK_MS: Final = 3
-"""How long SQLite waits for its write lock by itself: its steps grow to 0.1 s, in which slots stand idle."""
-LOCK_SECONDS: Final = 20.0
-"""How long it is waited for in all."""
 
 
 class _Asked(NamedTuple):
@@ -41,8 +36,6 @@ class GroupCommit:
         self._asked: queue.SimpleQueue[_Asked | None] = queue.SimpleQueue()
         self._closing = threading.Lock()
         self._is_closed = False
-        self._hurried: object = None
-        """The connection that was told `LOCK_MS`."""
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
@@ -109,27 +102,7 @@ class GroupCommit:
         return self._apply_once_free(changes)
 
     def _apply_once_free(self, changes: list[lifecycle.Change]) -> list[lifecycle.Applied]:
-        """Apply them as soon as no other process writes."""
-        ends_at = time.monotonic() + LOCK_SECONDS
-        while True:
-            self._hurry()
-            try:
-                return self._apply(changes)
-            except OperationalError as error:
-                if not _is_locked(error) or time.monotonic() > ends_at:
-                    raise
-
-    def _hurry(self) -> None:
-        """Look for SQLite's write lock every few milliseconds."""
-        connection.ensure_connection()
-        if connection.vendor == "sqlite" and connection.connection is not self._hurried:
-            connection.connection.execute(f"PRAGMA busy_timeout = {LOCK_MS}")
-            self._hurried = connection.connection
-
-
-def _is_locked(error: OperationalError) -> bool:
-    cause = error.__cause__
-    return isinstance(cause, sqlite3.OperationalError) and cause.sqlite_errorcode == sqlite3.SQLITE_BUSY
+        return write_lock.once_free(lambda: self._apply(changes))
 
 
 def _note(error: DatabaseError | InterfaceError, wait_seconds: float, count: int) -> None:

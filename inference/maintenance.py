@@ -68,17 +68,11 @@ def prune_workers(now: datetime) -> int:
 
 
 def count_spending(now: datetime) -> int:
-    """Hold what budgets count against the database, and drop what is reserved for jobs that are nowhere.
-
-    Returns how many budgets there are.
-    """
+    """Hold what budgets count against the database. Returns how many budgets there are."""
     found = list(snapshot.limits().budgets.values())
     with only_one("spending") as is_ours:
         if is_ours and found:
             budgets.refresh(found, now)
-            dropped = broker.get_broker().sweep_costs(budget.owner for budget in found)
-            if dropped:
-                logger.warning("Costs of lost jobs dropped", extra={"action": "costs_dropped", "count": dropped})
     return len(found)
 
 

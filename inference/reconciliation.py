@@ -3,6 +3,7 @@
 import logging
 import time
 import uuid
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final
@@ -31,9 +32,38 @@ class Reconciled:
     rescued: int = 0
     discarded: int = 0
     uncounted: int = 0
-    """Jobs that a tenant's caps counted, and that are nowhere, or not spilled any more."""
+    """Jobs that a tenant's caps counted, and that are nowhere."""
+    unreserved: int = 0
+    """Jobs for whose costs a budget kept room, and that are nowhere."""
+    unspilled: int = 0
+    """Jobs that counted as spilled, and whose rows are not."""
     spilled: int = 0
     """Spilled rows that the broker did not know."""
+
+
+@dataclass(slots=True)
+class Walk:
+    """Over what is kept under each of many names, a part at a time. It remembers where it was."""
+
+    name: str = ""
+    """The last whose parts were all looked at."""
+    cursor: str = "0"
+    """The broker's place in the next one's."""
+
+    def go(self, names: Iterable[str], sweep: Callable[[str, str, int], tuple[str, int]]) -> int:
+        """Sweep for a bounded time, by name; says how much that took off."""
+        ends_at, count = time.monotonic() + RUN_SECONDS, 0
+        for name in sorted(name for name in names if name > self.name):
+            while time.monotonic() < ends_at:
+                self.cursor, gone = sweep(name, self.cursor, maintenance.CHUNK)
+                count += gone
+                if self.cursor == "0":
+                    self.name = name
+                    break
+            else:
+                return count
+        self.name = ""
+        return count
 
 
 @dataclass(slots=True)
@@ -44,14 +74,11 @@ class Reconciler:
     """The last queued row looked at."""
     cursor: str = "0"
     """The broker's place in its entries."""
-    tenant: str = ""
-    """The last tenant whose jobs were all looked at."""
-    tenant_cursor: str = "0"
-    """The broker's place in the next one's."""
+    tenants: Walk = field(default_factory=Walk)
+    payers: Walk = field(default_factory=Walk)
+    queues: Walk = field(default_factory=Walk)
     spilled_after: uuid.UUID = START
     """The last spilled row looked at."""
-    spilled_cursors: dict[str, str] = field(default_factory=dict)
-    """The broker's place in the spilled jobs of a queue, where a run did not come to the end."""
 
     def run(self, now: datetime) -> Reconciled:
         """Put right what a bounded time allows. Raises broker.BrokerAway and django.db.Error: nothing is lost."""
@@ -59,8 +86,9 @@ class Reconciler:
             if not is_ours:
                 return Reconciled()
             # What is published first keeps what it reserved in budgets and rates.
-            published, rescued, discarded = self._publish(now), self._rescue(now), self._discard(now)
-            done = Reconciled(published, rescued, discarded, self._sweep() + self._unspill(), self._spill())
+            moved = self._publish(now), self._rescue(now), self._discard(now)
+            swept = self._sweep_tenants(), self._sweep_costs(), self._unspill()
+            done = Reconciled(*moved, *swept, self._spill())
         if done != Reconciled():
             logger.warning("Queue and rows differed: %s", done, extra={"action": "reconciled"})
         return done
@@ -93,20 +121,14 @@ class Reconciler:
                 break
         return count
 
-    def _sweep(self) -> int:
+    def _sweep_tenants(self) -> int:
         """Count no job for a tenant that is neither queued, leased nor reserved: its entry was lost."""
-        ends_at, count = time.monotonic() + RUN_SECONDS, 0
-        for tenant in Tenant.objects.filter(name__gt=self.tenant).order_by("name").values_list("name", flat=True):
-            while time.monotonic() < ends_at:
-                self.tenant_cursor, gone = broker.get_broker().sweep(tenant, self.tenant_cursor, maintenance.CHUNK)
-                count += gone
-                if self.tenant_cursor == "0":
-                    self.tenant = tenant
-                    break
-            else:
-                return count
-        self.tenant = ""
-        return count
+        names = Tenant.objects.values_list("name", flat=True)
+        return self.tenants.go(names, broker.get_broker().sweep)
+
+    def _sweep_costs(self) -> int:
+        """Keep no room in a budget for the costs of such a job."""
+        return self.payers.go(snapshot.limits().budgets, broker.get_broker().sweep_costs)
 
     def _spill(self) -> int:
         """Know the spilled rows as such again that the broker does not: Redis was wiped."""
@@ -122,17 +144,7 @@ class Reconciler:
 
     def _unspill(self) -> int:
         """Count no job as spilled whose row is not: who was to write or publish it died."""
-        ends_at, count = time.monotonic() + RUN_SECONDS, 0
-        for queue in snapshot.limits().queues():
-            cursor, is_first = self.spilled_cursors.pop(queue, "0"), True
-            while is_first or cursor != "0":
-                if not is_first and time.monotonic() >= ends_at:
-                    self.spilled_cursors[queue] = cursor
-                    break
-                cursor, ids = broker.get_broker().spilled(queue, cursor, maintenance.CHUNK)
-                is_first = False
-                count += _drop_unspilled(ids)
-        return count
+        return self.queues.go(snapshot.limits().queues(), _drop_unspilled)
 
 
 def _spill_unknown(ids: list[uuid.UUID]) -> int:
@@ -141,11 +153,12 @@ def _spill_unknown(ids: list[uuid.UUID]) -> int:
     return sum(broker.get_broker().spill([publication.entry_of(job, tenant_weight=1.0) for job in rows]))
 
 
-def _drop_unspilled(ids: list[uuid.UUID]) -> int:
+def _drop_unspilled(queue: str, cursor: str, count: int) -> tuple[str, int]:
+    after, ids = broker.get_broker().spilled(queue, cursor, count)
     spilled = Job.objects.filter(id__in=ids, status=JobStatus.SPILLED).values_list("id", flat=True) if ids else ()
     gone = set(ids).difference(spilled)
     broker.get_broker().unspill(gone)
-    return len(gone)
+    return after, len(gone)
 
 
 def _waiting(after: uuid.UUID, now: datetime) -> list[Job]:

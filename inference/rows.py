@@ -28,6 +28,8 @@ class QueueRow:
     """Most jobs that may wait; 0 for the control queue, which has no cap."""
     bytes: int = 0
     """Of the requests in the backlog."""
+    on_hold: int = 0
+    """Of the backlog, taken beyond the caps for a while."""
     spilled: int = 0
     """Jobs kept out of it while it is full; not in the backlog."""
     watermark: Watermark = Watermark.NONE
@@ -101,6 +103,8 @@ class Totals:
 
     jobs: int
     """Backlog of all queues."""
+    on_hold: int
+    """Of it."""
     tokens: int
     backlog_seconds: float
     """Of the queue that waits longest."""

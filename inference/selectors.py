@@ -114,6 +114,7 @@ def totals(queues: Sequence[QueueRow], workers: Sequence[WorkerRow]) -> Totals:
     waits = [queue.expected_wait_seconds for queue in queues if queue.expected_wait_seconds is not None]
     return Totals(
         jobs=sum(queue.jobs for queue in queues),
+        on_hold=sum(queue.on_hold for queue in queues),
         tokens=sum(queue.tokens for queue in queues),
         backlog_seconds=max((queue.backlog_seconds for queue in queues), default=0.0),
         expected_wait_seconds=max(waits, default=None),
@@ -184,6 +185,7 @@ def _queue_row(outlook: Outlook, queue: str, found: QueueOutlook) -> QueueRow:
         leases=stats.leases,
         cap=caps.jobs,
         bytes=stats.bytes,
+        on_hold=stats.on_hold,
         spilled=stats.spilled,
         watermark=_watermark(outlook.limits, stats, caps),
         capacity=_capacity(outlook.limits, stats),

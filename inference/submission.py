@@ -24,9 +24,11 @@ from inference import (
     routing,
     selectors,
     snapshot,
+    write_lock,
 )
 from inference.admission import entrance
 from inference.admission.holds import Hold
+from inference.admission.terms import Candidate
 from inference.estimates import Demand
 from inference.lifecycle import NewJob
 from inference.limits import MAX_JOBS_PER_CALL, Limits
@@ -92,7 +94,8 @@ def take(*, caller: Caller, items: Sequence[Submission]) -> Accepted:
     offer = _offer(caller, prepared)
     taken = entrance.admit(offer, limits)
     with _database_explained(), _withdrawn_on_failure(offer):
-        jobs = _write(list(_finished(prepared, taken)))
+        accepted = list(_finished(prepared, taken))
+        jobs = write_lock.once_free(functools.partial(_write, accepted))
     return Accepted(jobs, taken.holds, taken.headers)
 
 
@@ -150,7 +153,7 @@ def _offer(caller: Caller, prepared: Sequence[Prepared]) -> entrance.Offer:
         tenant_limits=caller.tenant_limits,
         ticket=f"{owner}:{_digest(prepared)}",
         candidates=[
-            entrance.Candidate(
+            Candidate(
                 job_id=item.job_id,
                 queue=item.queue,
                 model=item.model,
@@ -176,7 +179,7 @@ def _offer_of(caller: Caller | None, job: Job, limits: Limits) -> entrance.Offer
     """Return the offer of a job that is queued again. An admin's (no caller) goes by no rate."""
     if job.model_id not in limits.models:
         raise errors.NotFound(f"model {job.model_id!r} is not served any more", code="model_not_found")
-    candidate = entrance.Candidate(
+    candidate = Candidate(
         job_id=job.id,
         queue=routing.parse(job.queue),
         model=limits.models[job.model_id],

@@ -61,9 +61,10 @@ class WithBacklog:
 
     @admin.display(description="waiting")
     def waiting(self, row: Model) -> str:
-        """Return the backlog in jobs."""
+        """Return the backlog in jobs, and how many of them are on hold."""
         totals = _totals(row)
-        return shown.count(totals.jobs if totals else None)
+        told = shown.count(totals.jobs if totals else None)
+        return f"{told} ({shown.count(totals.on_hold)} on hold)" if totals and totals.on_hold else told
 
     @admin.display(description="backlog")
     def backlog(self, row: Model) -> str:

@@ -40,7 +40,7 @@ class TierAdmin(WithBacklog, KeptName, LimitAdmin):
 
     form = TierForm
     queues_by = "tier"
-    bounds = frozenset({*consequences.TIER_CAPS, "max_in_flight", "max_wait_seconds", "on_full"})
+    bounds = frozenset({*consequences.TIER_CAPS, "max_in_flight", "max_wait_seconds", "on_full", "max_held_jobs"})
     list_display = (
         *("name", "weight", "max_queued_jobs", "max_in_flight", "picked_by"),
         _duration("target_wait_seconds", "target wait"),

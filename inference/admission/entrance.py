@@ -4,7 +4,6 @@ Fails closed while Redis is away (503). Limits and workers that cannot be read a
 """
 
 import logging
-import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
@@ -13,13 +12,12 @@ import django.conf
 from django.db import Error
 
 from inference import broker, budgets, capacity, charges, clock, errors, estimates
-from inference.admission import engines, refusals
+from inference.admission import engines, parts, refusals
 from inference.admission.holds import Hold
-from inference.admission.terms import Answer, Asked, QueueTerms, Reason, Refusal, Wanted
+from inference.admission.terms import Answer, Asked, Candidate, QueueTerms, Reason, Refusal, Wanted
 from inference.broker.queues import JOBS_PER_SCRIPT
-from inference.estimates import Demand, Learned, Rates
-from inference.limits import NO_KEY_LIMITS, NO_TENANT_LIMITS, KeyLimits, Limits, ModelLimits, TenantLimits
-from inference.routing import QueueName
+from inference.estimates import Learned, Rates
+from inference.limits import NO_KEY_LIMITS, NO_TENANT_LIMITS, KeyLimits, Limits, TenantLimits
 from inference.states import OnFull
 
 logger = logging.getLogger(__name__)
@@ -29,23 +27,6 @@ HALTED_RETRY_SECONDS: Final = 30.0
 
 _rates: dict[str, Rates] = {}
 """By model, as the last answers had them: what own jobs are expected to take before an answer is there."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Candidate:
-    """A job that asks to be taken."""
-
-    job_id: uuid.UUID
-    queue: QueueName
-    model: ModelLimits
-    demand: Demand
-    request_bytes: int
-    may_be_held: bool = False
-    """Its client waits for the answer."""
-    may_be_spilled: bool = False
-    """Its client does not."""
-    expected_tokens: int | None = None
-    """Output, where it is known from before; else it is estimated."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,14 +67,15 @@ def admit(offer: Offer, limits: Limits) -> Taken:
     holds: list[Hold | None] = []
     spilled: list[bool] = []
     headers: dict[str, str] = {}
+    known: dict[str, Learned] = {}
     for i in range(0, len(offer.candidates), JOBS_PER_SCRIPT):
-        part = offer.candidates[i : i + JOBS_PER_SCRIPT]
         try:
-            answer, headers = _admit(offer, part, limits)
+            answer, headers = _admit(offer, i, known, limits)
         except errors.SluiceError:
             withdraw(offer, offer.candidates[:i])
             raise
-        learned += [answer.learned[str(each.queue)] for each in part]
+        part = _part(offer, i)
+        learned += [known[str(each.queue)] for each in part]
         holds += [_hold(offer, each, answer, limits) for each in part]
         spilled += [str(each.queue) in answer.spilled for each in part]
     return Taken(learned, holds, spilled, headers)
@@ -107,8 +89,31 @@ def withdraw(offer: Offer, candidates: Sequence[Candidate]) -> None:
         logger.warning("Reservations not withdrawn, they lapse", extra={"action": "withdraw_failed"})
 
 
-def _admit(offer: Offer, part: Sequence[Candidate], limits: Limits) -> tuple[Answer, dict[str, str]]:
-    asked = Asked(
+def _part(offer: Offer, start: int) -> Sequence[Candidate]:
+    return offer.candidates[start : start + JOBS_PER_SCRIPT]
+
+
+def _admit(offer: Offer, start: int, known: dict[str, Learned], limits: Limits) -> tuple[Answer, dict[str, str]]:
+    """Take the part that begins there, and note what is known of its queues. Returns how the rates stand too."""
+    part = _part(offer, start)
+    asked = _asked(offer, part, limits)
+    answer = _answer(asked)
+    if answer.refusal and answer.refusal.reason is Reason.SPENT_UNKNOWN:
+        _read_spending(asked)
+        answer = _answer(asked)
+    _remember(part, answer)
+    known.update(answer.learned)
+    told = parts.of_whole(answer, known, offer.candidates, start)
+    headers = refusals.rate_headers(asked, told)
+    if told.refusal:
+        refused = _refused(told.refusal, fallback_seconds=_seconds(part, answer))
+        refused.headers = headers
+        raise refused
+    return answer, headers
+
+
+def _asked(offer: Offer, part: Sequence[Candidate], limits: Limits) -> Asked:
+    return Asked(
         tenant=offer.tenant,
         owner=offer.owner,
         key=offer.key_limits,
@@ -119,17 +124,6 @@ def _admit(offer: Offer, part: Sequence[Candidate], limits: Limits) -> tuple[Ans
         queues=list(_queues(part, limits)),
         jobs=[_wanted(each) for each in part],
     )
-    answer = _answer(asked)
-    if answer.refusal and answer.refusal.reason is Reason.SPENT_UNKNOWN:
-        _read_spending(asked)
-        answer = _answer(asked)
-    _remember(part, answer)
-    headers = refusals.rate_headers(asked, answer)
-    if answer.refusal:
-        refused = _refused(answer.refusal, fallback_seconds=_seconds(part, answer))
-        refused.headers = headers
-        raise refused
-    return answer, headers
 
 
 def _answer(asked: Asked) -> Answer:

@@ -6,8 +6,17 @@ from enum import StrEnum
 from uuid import UUID
 
 from inference.charges import FREE, UnitCosts
-from inference.estimates import Learned
-from inference.limits import NO_KEY_LIMITS, NO_TENANT_LIMITS, Budget, KeyLimits, QueueCaps, TenantLimits
+from inference.estimates import Demand, Learned
+from inference.limits import (
+    NO_KEY_LIMITS,
+    NO_TENANT_LIMITS,
+    Budget,
+    KeyLimits,
+    ModelLimits,
+    QueueCaps,
+    TenantLimits,
+)
+from inference.routing import QueueName
 
 
 class Reason(StrEnum):
@@ -71,6 +80,23 @@ class Wanted:
     """Output that its `max_tokens` and the model allow."""
     bytes: int
     """Of its request."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """A job that asks to be taken."""
+
+    job_id: UUID
+    queue: QueueName
+    model: ModelLimits
+    demand: Demand
+    request_bytes: int
+    may_be_spilled: bool = False
+    """Its client does not wait for the answer."""
+    may_be_held: bool = False
+    """Its client waits for the answer."""
+    expected_tokens: int | None = None
+    """Output, where it is known from before; else it is estimated."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -27,7 +27,8 @@ KEY: Final = re.compile(r"sk-[A-Za-z0-9]{8}\.[A-Za-z0-9]{40}")
 CHALLENGE: Final = 'Bearer realm="sluice"'
 
 _known: dict[bytes, tuple[float, Caller]] = {}
-_asking: "dict[tuple[asyncio.AbstractEventLoop, bytes], asyncio.Task[Caller]]" = {}
+_asking: "dict[tuple[asyncio.AbstractEventLoop, bytes], tuple[float, asyncio.Task[Caller]]]" = {}
+"""Look-ups under way, each with when it began."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,17 +69,22 @@ async def caller_by_header(authorization: str) -> Caller:
 
 
 async def _asked_once(key: str) -> Caller:
-    """Look a key up: once for all requests that ask for it meanwhile, or each second would begin with a herd."""
+    """Look a key up: once for all requests that ask for it meanwhile, or each second would begin with a herd.
+
+    One that takes longer than a key may be known for is joined by nobody: the key may be revoked by now.
+    """
     place = asyncio.get_running_loop(), _digest(key)
-    asking = _asking.get(place)
-    if asking is None:
-        asking = _asking[place] = asyncio.create_task(executor.run(_look_up, key))
+    began_at, asking = _asking.get(place, (0.0, None))
+    if asking is None or time.monotonic() - began_at >= MAX_AGE_SECONDS:
+        asking = asyncio.create_task(executor.run(_look_up, key))
+        _asking[place] = time.monotonic(), asking
         asking.add_done_callback(functools.partial(_end, place))
     return await asyncio.shield(asking)
 
 
 def _end(place: "tuple[asyncio.AbstractEventLoop, bytes]", asking: "asyncio.Task[Caller]") -> None:
-    del _asking[place]
+    if place in _asking and _asking[place][1] is asking:
+        del _asking[place]
     if not asking.cancelled():
         asking.exception()  # seen, though all who waited may have left
 

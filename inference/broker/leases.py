@@ -120,7 +120,8 @@ class LeaseVerbs(base.Verbs):
         Removes nothing: the row moves first. In that time come the renewals that did not get through while the
         server was down, stalled or failed over. Jobs whose backoff is over enter the order here, at any time.
         """
-        rows = self._call("due", _milliseconds(lease_seconds), limit)
+        hold_ms = _milliseconds(queues.RESERVATION_SECONDS)
+        rows = self._call("due", _milliseconds(lease_seconds), limit, hold_ms)
         return [
             DueLease(_token(job_id, claim_id), queue.decode(), worker.decode(), int(failures), body)
             for job_id, claim_id, queue, worker, failures, body in rows

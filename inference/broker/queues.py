@@ -104,8 +104,8 @@ class QueueVerbs(base.Verbs):
         """Numbers of each of `queues`, in that order, all of one moment."""
         rows = self._call("stats", *queues) if queues else []
         return [
-            QueueStats(queue, jobs, tokens, int(oldest) if oldest else None, leases, size, work / 1000, spilled)
-            for queue, (jobs, tokens, oldest, leases, size, work, spilled) in zip(queues, rows, strict=True)
+            QueueStats(queue, jobs, tokens, int(oldest) if oldest else None, leases, size, work / 1000, *beyond)
+            for queue, (jobs, tokens, oldest, leases, size, work, *beyond) in zip(queues, rows, strict=True)
         ]
 
     def set_tenant_weight(self, tenant: str, weight: float) -> None:

@@ -1,6 +1,6 @@
 """Verbs on what budgets count; `lua/spending.lua` says what that is. Amounts are billionths of the currency."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import date
 from typing import Final, NamedTuple
 
@@ -8,8 +8,6 @@ from inference.broker import base, scripts
 
 KEPT_SECONDS: Final = 40 * 24 * 3600
 """Longer than a month."""
-COSTS_AT_ONCE: Final = 500
-"""A long script holds everyone up."""
 
 
 class Standing(NamedTuple):
@@ -42,17 +40,10 @@ class SpendingVerbs(base.Verbs):
         found = [Standing(None if spent == b"" else int(spent), int(reserved)) for spent, reserved in rows]
         return dict(zip(payers, found, strict=True))
 
-    def sweep_costs(self, payers: Iterable[str]) -> int:
-        """Drop what is reserved for jobs that the broker does not know any more. Says for how many."""
-        return sum(map(self._sweep_payer, payers))
-
-    def _sweep_payer(self, payer: str) -> int:
-        cursor, total = b"0", 0
-        while True:
-            cursor, dropped = self._call("spending_sweep", payer, cursor, COSTS_AT_ONCE)
-            total += int(dropped)
-            if cursor == b"0":
-                return total
+    def sweep_costs(self, payer: str, cursor: str = "0", count: int = 500) -> tuple[str, int]:
+        """Drop what a payer reserves for jobs that are nowhere, and say for how many; as `sweep` of a tenant."""
+        after, dropped = self._call("spending_sweep", payer, cursor, count)
+        return after.decode(), dropped
 
 
 def text_of(month: date) -> str:

@@ -142,6 +142,8 @@ class QueueStats:
     """Of the requests that wait."""
     work_seconds: float = 0.0
     """What those that wait are expected to take, each for itself."""
+    on_hold: int = 0
+    """Of those that wait, taken beyond the caps for a while."""
     spilled: int = 0
     """Kept out of it while it is full."""
 

@@ -137,6 +137,7 @@ async def _held_and_answered(stack: Stack, queue: Broker) -> None:
     idle = Cost.of(stack)
     calls = [call async for call in _hold(stack, queue, CALLS)]
     held = Cost.of(stack)
+    assert sum(row["on_hold"] for row in fleet.queues(stack)) == CALLS
     logger.info("%d calls on hold: %s; before: %s", CALLS, held, idle)
     assert held.threads - idle.threads <= executor.THREADS
     assert held.connections - idle.connections <= executor.THREADS

@@ -194,14 +194,10 @@ class Ledger:
         return Usage(int(window.requests(now)), int(window.tokens(now)), window.clears_after_ms(now))
 
     def withdraw(self, job_id: UUID) -> None:
-        if held := self.reserved.pop(job_id, None) or self.spilled.pop(job_id, None):
-            for name in (
-                f"burst:{held.asked.owner}",
-                f"rate:{held.asked.owner}",
-                f"rate:tenant={held.asked.tenant}",
-            ):
-                if held.admitted_ms is not None:
-                    self.window(name).give_back(held.admitted_ms, 1, held.tokens, self.now_ms)
+        held = self.reserved.pop(job_id, None) or self.spilled.pop(job_id, None)
+        if held and held.admitted_ms is not None:
+            for name in self.counted(held.asked):
+                self.window(name).give_back(held.admitted_ms, 1, held.tokens, self.now_ms)
 
     def settle(self, held: Held, tokens: int | None) -> None:
         """Its end puts right what it was let in with."""

@@ -93,6 +93,15 @@ def test_a_bulk_of_which_a_later_part_is_refused_gives_the_earlier_back(sluice: 
     assert len(submission.submit_many(caller=who, items=items[:120])) == 120
 
 
+def test_a_bulk_larger_than_its_limit_is_not_to_be_repeated_whichever_part_is_refused(sluice: Broker) -> None:
+    who, items = caller(requests_per_minute=120), [factories.make_submission() for _ in range(150)]
+    with pytest.raises(errors.Rejected) as caught:
+        submission.submit_many(caller=who, items=items)
+    error = caught.value
+    assert (error.retry_after_seconds, error.headers["x-ratelimit-remaining-requests"]) == (None, "120")
+    assert (error.details["limit"], error.details["current"], error.details["requested"]) == (120, 0, 150)
+
+
 def test_rows_that_cannot_be_written_give_everything_back(sluice: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(_: object) -> None:
         raise OperationalError("away")

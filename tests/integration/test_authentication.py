@@ -68,3 +68,17 @@ async def test_a_refusal_is_everybodys_and_is_asked_for_anew(look_up: LookUp) ->
         answers = await asyncio.gather(*ask(5), return_exceptions=True)
         assert {type(answer) for answer in answers} == {errors.Unauthenticated}
         assert look_up.asked == asked
+
+
+async def test_a_look_up_that_takes_long_is_joined_by_nobody_since_the_key_may_be_revoked_by_now(
+    look_up: LookUp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    [first] = ask(1)
+    await asyncio.sleep(0)
+    monkeypatch.setattr(authentication, "MAX_AGE_SECONDS", 0.0)
+    [later] = ask(1)
+    await asyncio.sleep(0)
+    look_up.gate.set()
+    await asyncio.gather(first, later, return_exceptions=True)
+
+    assert look_up.asked == 2

@@ -207,9 +207,9 @@ def test_costs_of_jobs_that_are_nowhere_are_swept_away(broker: Broker) -> None:
     broker.admit(asked([lost, kept]))
     broker.client.delete(f"{broker.prefix}v:".encode() + lost.bytes)
 
-    assert broker.sweep_costs([ANN]) == 1
+    assert broker.sweep_costs(ANN) == ("0", 1)
     assert standing(broker) == (0, COST)
-    assert broker.sweep_costs([ANN]) == 0
+    assert broker.sweep_costs(ANN) == ("0", 0)
 
 
 def facts(ann: tuple[int | None, int]) -> Facts:

@@ -1,12 +1,15 @@
 """Waiting jobs: admission never overshoots, publishing is idempotent, numbers are true."""
 
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any, cast
 from uuid import UUID
 
 import pytest
 import uuid_utils.compat
 
 from inference.broker import Broker, Credit, QueueStats
+from inference.broker.queues import RESERVATION_SECONDS
+from inference.limits import TenantLimits
 from tests.integration.broker_jobs import QUEUE, admit, claim, claim_one, keys, make_entry
 
 LONG = QUEUE.replace("short", "long")
@@ -44,6 +47,47 @@ def test_room_is_given_back_when_rows_were_not_written(broker: Broker) -> None:
     admit(broker, QUEUE, ids, cap=3)
     broker.withdraw("key=sk-ann", ids)
     assert admit(broker, QUEUE, new_ids(3), cap=3).accepted
+
+
+def test_what_was_counted_once_is_given_back_once(broker: Broker) -> None:
+    """Who submits at the dashboard has no key: the owner is the tenant, whose window is then the same."""
+    kept, withdrawn, other, last = new_ids(4)
+    rated: dict[str, Any] = {"owner": "tenant=ann", "limits": TenantLimits(requests_per_minute=10)}
+    admit(broker, QUEUE, [kept, withdrawn], **rated)
+    admit(broker, QUEUE, [other], owner="tenant=ann")  # an admin's retry goes by no rate
+
+    broker.withdraw("tenant=ann", [withdrawn, other])
+
+    of_tenant = admit(broker, QUEUE, [last], **rated).of_tenant
+    assert of_tenant is not None
+    assert of_tenant.requests == 2
+
+
+def test_a_reservation_ends_in_its_time_though_the_servers_clock_was_set_back(broker: Broker) -> None:
+    (reserved,) = new_ids(1)
+    admit(broker, QUEUE, [reserved], cap=1)
+    broker.due(lease_seconds=60)
+    hour_ms, ends = 3_600_000, f"{broker.prefix}r:{QUEUE}"
+    broker.client.hincrby(f"{broker.prefix}looks", "last", hour_ms)  # as if all so far was written an hour later
+    broker.client.zincrby(ends, hour_ms, reserved.bytes)
+
+    broker.due(lease_seconds=60)
+
+    longest_ms = broker.now().timestamp() * 1000 + RESERVATION_SECONDS * 1000
+    [(_, ends_ms)] = cast("list[tuple[bytes, float]]", broker.client.zrange(ends, 0, -1, withscores=True))
+    assert ends_ms <= longest_ms
+
+
+def test_a_place_in_the_line_is_given_though_the_servers_clock_was_set_back(broker: Broker) -> None:
+    admit(broker, QUEUE, new_ids(1), cap=1)
+    hour_on = round(broker.now().timestamp() * 1000) + 3_600_000
+    broker.client.set(f"{broker.prefix}next:{QUEUE}", hour_on)
+
+    refusal = admit(broker, QUEUE, new_ids(1), cap=1).refusal
+
+    assert refusal is not None
+    assert refusal.retry_ms is not None
+    assert refusal.retry_ms < 120_000
 
 
 def test_a_job_published_after_its_reservation_ran_out_still_works(broker: Broker) -> None:

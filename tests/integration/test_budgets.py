@@ -12,6 +12,7 @@ from inference.broker import Broker, Ending, text_of
 from inference.limits import Budget
 from inference.models import Budget as BudgetRow
 from inference.models import Job, Usage
+from inference.reconciliation import Reconciler
 from tests import factories
 from tests.integration import submitting
 from tests.integration.submitting import QUEUE, assert_nothing_left, submit
@@ -152,6 +153,18 @@ def test_the_control_worker_holds_the_figures_against_the_database(sluice: Broke
     found = {spending.key: spending.spent_nano for spending in budgets.spending("default", now)}
     assert found == {"": 2 * cost, key.prefix: cost}
     assert budgets.spent_by([Budget("default", "sk-other", 0)], month) == {"key=sk-other": 0}
+
+
+def test_a_budget_keeps_no_room_for_a_job_that_is_nowhere(sluice: Broker) -> None:
+    cheap_price()
+    make_budget("0.02")
+    job = submit(body=BODY)
+    month = charges.month_of(charges.day_of(job.created_at))
+    sluice.client.delete(f"{sluice.prefix}e:".encode() + job.id.bytes)
+    Job.objects.all().delete()
+
+    assert Reconciler().run(datetime.now(UTC)).unreserved == 1
+    assert sluice.spending(["tenant=default"], month)["tenant=default"].reserved == 0
 
 
 def test_without_budgets_nothing_is_counted(sluice: Broker) -> None:

@@ -254,7 +254,7 @@ def test_what_no_row_says_is_spilled_is_counted_no_more(sluice: Broker) -> None:
     for job in jobs[CAP:]:
         client.zadd(f"{sluice.prefix}spilled:{QUEUE}", {job.id.bytes: 1})
     jobs[-1].delete()  # as if who admitted it had died before it wrote the row
-    assert reconcile() == Reconciled(uncounted=1)
+    assert reconcile() == Reconciled(unspilled=1)
     assert sluice.stats([QUEUE])[0].spilled == 1
     assert client.zcard(f"{sluice.prefix}jobs:default") == CAP + 1
 

@@ -4,6 +4,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.test import Client
 from django.utils import timezone
 
 from inference import errors, lifecycle, maintenance, retiering, snapshot, submission
@@ -13,13 +14,14 @@ from inference.broker import Broker
 from inference.models import ApiKey, Job, JobEvent, QueueLimit, ServedModel, Tier
 from inference.states import ReleaseReason
 from tests import factories, waiting
-from tests.integration import submitting
+from tests.integration import admin_pages, submitting
+from tests.integration.admin_pages import url
 from tests.integration.api_server import Api, Hand, in_background
 from tests.integration.submitting import QUEUE, submit
 
 pytest_plugins = ["tests.integration.api_fixtures"]
 
-model_files = submitting.model_files
+model_files, page = submitting.model_files, admin_pages.page
 
 CHAT = "/v1/chat/completions"
 
@@ -78,6 +80,12 @@ def test_whoever_is_refused_is_told_to_come_when_those_on_hold_are_gone(sluice: 
     for _ in range(50):
         call()
     assert (refused().retry_after_seconds or 0) > 30 * alone > 0
+
+
+def test_the_admin_sees_how_many_of_those_that_wait_are_on_hold(page: Client, sluice: Broker) -> None:
+    full()
+    call()
+    assert "2 (1 on hold)" in page.get(url(Tier, "changelist")).content.decode()
 
 
 def test_what_its_caps_could_never_hold_is_not_held_either(sluice: Broker) -> None:

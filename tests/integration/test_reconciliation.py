@@ -10,7 +10,7 @@ from django.utils import timezone
 from inference import lifecycle, maintenance, reconciliation
 from inference.broker import Broker
 from inference.models import Job
-from inference.reconciliation import Reconciled, Reconciler
+from inference.reconciliation import Reconciled, Reconciler, Walk
 from tests import factories
 from tests.clock import Clock
 
@@ -202,3 +202,18 @@ def test_of_two_reconcilers_at_once_one_stands_back(sluice: Broker) -> None:
     with sluice.lock("reconcile", seconds=10):
         assert run() == Reconciled()
     assert run() == Reconciled(published=1)
+
+
+def test_a_walk_whose_time_is_over_goes_on_there_the_next_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    parts: list[tuple[str, str]] = []
+
+    def sweep(name: str, cursor: str, _: int) -> tuple[str, int]:
+        parts.append((name, cursor))
+        return ("0" if cursor == "1" else "1"), 1
+
+    Clock(step=3).replace_in("inference.reconciliation", monkeypatch)  # time for one part
+    walk = Walk()
+    assert [walk.go(["bob", "ann"], sweep) for _ in range(4)] == [1] * 4
+    assert parts == [("ann", "0"), ("ann", "1"), ("bob", "0"), ("bob", "1")]
+    assert walk.go(["bob", "ann"], sweep) == 1
+    assert parts[-1] == ("ann", "0"), "from the start again"

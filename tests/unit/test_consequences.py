@@ -38,7 +38,7 @@ def queue(**changes: Any) -> Row:
 
 def tier(**changes: Any) -> Row:
     kept = {"name": "bulk", "max_queued_jobs": 100, "max_queued_tokens": None, "max_in_flight": None}
-    kept |= {"max_wait_seconds": None, "max_queued_bytes": None, "on_full": "reject"}
+    kept |= {"max_wait_seconds": None, "max_queued_bytes": None, "on_full": "reject", "max_held_jobs": 5}
     return Row(**kept | changes)
 
 
@@ -82,7 +82,14 @@ def test_a_tiers_caps_hold_for_each_of_its_queues_and_in_flight_for_each_model()
 def test_the_end_of_holding_is_asked_about_and_its_begin_is_not() -> None:
     [line] = consequences.of_tier(tier(on_full="hold"), tier(), [ROW])
     assert line == "Tier bulk: calls that a full queue would take on hold get 429 at once."
-    assert consequences.of_tier(tier(), tier(on_full="hold"), [ROW]) == []
+    assert consequences.of_tier(tier(), tier(on_full="hold", max_held_jobs=0), [ROW]) == []
+
+
+def test_fewer_on_hold_than_there_are_is_asked_about() -> None:
+    before, rows = tier(on_full="hold"), [replace(ROW, on_hold=3)]
+    [line] = consequences.of_tier(before, tier(on_full="hold", max_held_jobs=2), rows)
+    assert "max held jobs of 2 is below the 3 that there are now: more calls get 429 at once" in line
+    assert consequences.of_tier(before, tier(on_full="hold", max_held_jobs=3), rows) == []
 
 
 def test_the_end_of_spilling_is_asked_about() -> None:

@@ -20,6 +20,9 @@ class QueueSerializer(serializers.Serializer[Any]):
     backlog_seconds = serializers.FloatField(help_text="Age of the oldest of them; 0 for a paused queue.")
     leases = serializers.IntegerField(help_text="Jobs held by workers.")
     cap = serializers.IntegerField(help_text="Most jobs that may wait.")
+    on_hold = serializers.IntegerField(
+        help_text="Calls among those that wait that it took beyond that, for a while."
+    )
     capacity = serializers.IntegerField(
         allow_null=True,
         help_text="Jobs that its live workers start within the tier's max wait; null where that has no bound.",

@@ -189,7 +189,8 @@ end
 
 local function reserve(job)
   local of = { tokens = job.tokens, bytes = job.bytes, work = job.work, at = now, queue = job.queue.name, tenant = tenant,
-    metered = (key_tokens >= 0 or tenant_tokens >= 0) and 1 or 0, owner = key_tokens >= 0 and owner or '', spilled = 0 }
+    metered = (key_tokens >= 0 or tenant_tokens >= 0) and 1 or 0, owner = key_tokens >= 0 and owner or '', spilled = 0,
+    of_second = of_second and 1 or 0, of_key = of_key and 1 or 0, of_tenant = of_tenant and 1 or 0 }
   if not call('SET', P .. 'v:' .. job.id, pack_reserved(of), 'NX') then return end
   reserve_cost(job.id, job.cost, payers)
   if job.queue.spills then return spill(job.id, of) end

@@ -1,21 +1,23 @@
--- lease ms, most  ->  {id, claim, queue, worker, returns that were failures, body of a task}...
+-- lease ms, most, longest reservation ms  ->  {id, claim, queue, worker, returns that were failures, body of a task}...
 -- Lets those wait in the order that were kept from it after a failure, and whose time has come.
 local LEAST_GAP_MS = 5000         -- between two looks; some worker looks every second
-local found, lease_ms, most, now = {}, tonumber(ARGV[2]), tonumber(ARGV[3]), now_ms()
+local found, lease_ms, most, hold_ms, now = {}, tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4]), now_ms()
 
--- The server's clock was set back, so what was to end by it would end too late: leases a lease from now, the rest of
--- the waits after as long as they had to go.
+local function end_by(key, end_ms)
+  for _, id in ipairs(call('ZRANGEBYSCORE', key, '(' .. int(end_ms), '+inf')) do call('ZADD', key, int(end_ms), id) end
+end
+
+-- The server's clock was set back, so what was to end by it would end too late: leases a lease from now, reservations
+-- likewise, the rest of the waits after as long as they had to go.
 local function set_back(last)
   for _, queue in ipairs(call('HKEYS', P .. 'queues')) do
     local late = call('ZRANGEBYSCORE', P .. 'd:' .. queue, int(last), '+inf', 'WITHSCORES')
     for i = 1, #late, 2 do call('ZADD', P .. 'd:' .. queue, tonumber(late[i + 1]) - (last - now), late[i]) end
   end
   for _, source in ipairs({ call('HKEYS', P .. 'queues'), call('SMEMBERS', P .. 'plain') }) do
-    for _, queue in ipairs(source) do
-      local late = call('ZRANGEBYSCORE', P .. 'l:' .. queue, int(now + lease_ms), '+inf')
-      for _, id in ipairs(late) do call('ZADD', P .. 'l:' .. queue, int(now + lease_ms), id) end
-    end
+    for _, queue in ipairs(source) do end_by(P .. 'l:' .. queue, now + lease_ms) end
   end
+  for _, queue in ipairs(call('SMEMBERS', P .. 'admitting')) do end_by(P .. 'r:' .. queue, now + hold_ms) end
 end
 
 -- While nobody could look, nobody could renew: after a stall or a failover the leases have their time once more.

@@ -1,19 +1,21 @@
--- Room for jobs that are about to be published; as inference/admission/ledger.py.
+-- Room for jobs that are about to be published.
 
 -- What is reserved for a job, packed; `metered` is 1 where a limit counts its tokens, by the key `owner` too if there is one.
--- `spilled` is 1 for a job that is kept out of its queue: it is in spilled:QUEUE, and while it is brought in, in r:QUEUE.
+-- `of_second`, `of_key` and `of_tenant` are 1 for the windows that counted it. `spilled` is 1 for a job that is kept out of
+-- its queue: it is in spilled:QUEUE, and while it is brought in, in r:QUEUE.
 local function pack_reserved(of)
-  return struct.pack('<dddddd', of.tokens, of.bytes, of.work, of.at, of.metered, of.spilled) ..
+  return struct.pack('<ddddddddd', of.tokens, of.bytes, of.work, of.at, of.metered, of.of_second, of.of_key, of.of_tenant,
+    of.spilled) ..
     of.queue .. '\n' .. of.tenant .. '\n' .. of.owner
 end
 
 local function read_reserved(id)
   local kept = call('GET', P .. 'v:' .. id)
   if not kept then return nil end
-  local tokens, bytes, work, at, metered, spilled = struct.unpack('<dddddd', kept)
-  local queue, tenant, owner = string.match(string.sub(kept, 49), '^(.-)\n(.-)\n(.*)$')
-  return { tokens = tokens, bytes = bytes, work = work, at = at, metered = metered, spilled = spilled,
-    queue = queue, tenant = tenant, owner = owner }
+  local tokens, bytes, work, at, metered, of_second, of_key, of_tenant, spilled = struct.unpack('<ddddddddd', kept)
+  local queue, tenant, owner = string.match(string.sub(kept, 73), '^(.-)\n(.-)\n(.*)$')
+  return { tokens = tokens, bytes = bytes, work = work, at = at, metered = metered, of_second = of_second,
+    of_key = of_key, of_tenant = of_tenant, spilled = spilled, queue = queue, tenant = tenant, owner = owner }
 end
 
 -- Give the room back; what it was, or nil if there was none. One that is published stays on hold, if it is.
@@ -43,9 +45,11 @@ local function end_feeding(id, queue, of)
   spill(id, of)
 end
 
+local LAPSED_AT_ONCE = '500'    -- a long script holds everyone up; the rest counts until the next look
+
 -- Reservations of a queue whose jobs were not published in time.
 local function lapse(queue, now)
-  for _, id in ipairs(call('ZRANGEBYSCORE', P .. 'r:' .. queue, '-inf', int(now))) do
+  for _, id in ipairs(call('ZRANGEBYSCORE', P .. 'r:' .. queue, '-inf', int(now), 'LIMIT', '0', LAPSED_AT_ONCE)) do
     local of = read_reserved(id)
     if of and of.spilled == 1 then
       end_feeding(id, queue, of)

@@ -37,8 +37,9 @@ end
 -- The next place in the line, for so many jobs: ms until it comes. Beyond LONGEST_MS there is none to have. Who is on
 -- hold is beyond the caps: there is room once so many have left.
 local function give_turn(queue, ticket, jobs, drain, now)
-  local from = now + call('SCARD', P .. 'hold:' .. queue) / drain
-  local due = math.max(from, tonumber(call('GET', P .. 'next:' .. queue) or 0)) + jobs / drain
+  local last = tonumber(call('GET', P .. 'next:' .. queue) or 0)
+  if last > now + LONGEST_MS then last = now end    -- the clock was set back
+  local due = math.max(now + call('SCARD', P .. 'hold:' .. queue) / drain, last) + jobs / drain
   if not (due <= now + LONGEST_MS) then return LONGEST_MS end
   call('SET', P .. 'next:' .. queue, int(due), 'PX', LONGEST_MS)
   local member, own = tostring(call('INCR', P .. 'turn')), turns_key(queue) .. ':' .. ticket

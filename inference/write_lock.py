@@ -1,0 +1,53 @@
+"""SQLite's write lock, looked for every few milliseconds: for the writes that a job's first token waits for."""
+
+import contextlib
+import sqlite3
+import time
+from collections.abc import Callable, Iterator
+from typing import Final, TypeVar
+
+from django.db import OperationalError, connection
+
+T = TypeVar("T")
+
+LOCK_MS: Final = 3
+"""How long SQLite waits for its write lock by itself: its steps grow to 0.1 s, and a commit takes 2 ms."""
+LOCK_SECONDS: Final = 20.0
+"""How long it is waited for in all."""
+
+
+def once_free(write: Callable[[], T]) -> T:
+    """Call `write`, a transaction of its own, as soon as no other process writes; it is begun anew until then.
+
+    Raises django.db.OperationalError after `LOCK_SECONDS`, with nothing written, and what `write` raises.
+    """
+    ends_at = time.monotonic() + LOCK_SECONDS
+    with _hurried():
+        while True:
+            try:
+                return write()
+            except OperationalError as error:
+                if connection.in_atomic_block or not _is_locked(error) or time.monotonic() > ends_at:
+                    raise
+
+
+@contextlib.contextmanager
+def _hurried() -> Iterator[None]:
+    """Keep SQLite's own wait short, for as long as this lasts: other writes on the connection have it whole."""
+    if connection.vendor != "sqlite" or connection.in_atomic_block:
+        yield
+        return
+    connection.ensure_connection()
+    raw = connection.connection
+    [(before_ms,)] = raw.execute("PRAGMA busy_timeout")
+    raw.execute(f"PRAGMA busy_timeout = {LOCK_MS}")
+    try:
+        yield
+    finally:
+        if connection.connection is raw:  # else it broke and was closed
+            raw.execute(f"PRAGMA busy_timeout = {before_ms}")
+
+
+def _is_locked(error: OperationalError) -> bool:
+    cause = error.__cause__
+    return isinstance(cause, sqlite3.OperationalError) and cause.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY
