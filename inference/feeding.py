@@ -73,18 +73,19 @@ def _bounds(queue: str, siblings: Sequence[str], stats: Stats, limits: Limits) -
 
 def _next(queue: str, bounds: broker.Bounds, room: int) -> list[Job]:
     """Return the next jobs to come in: by turns of their tenants, of each the oldest first."""
-    spilled = _fitting(queue, bounds)
+    name = routing.parse(queue)
+    spilled = Job.objects.filter(status=JobStatus.SPILLED, model=name.model, tier=name.tier, length=name.length)
+    # Of all that is spilled only this is read, from an index.
     firsts = spilled.values_list("tenant").annotate(first=Min("created_at")).order_by("first", "tenant")
     tenants = [tenant for tenant, _ in firsts[: max(0, room)]]
     each = math.ceil(room / len(tenants)) if tenants else 0
-    lines = [_line(spilled.filter(tenant=tenant), each) for tenant in tenants]
+    lines = [_line(_fitting(spilled.filter(tenant=tenant), bounds), each) for tenant in tenants]
     return [job for turn in itertools.zip_longest(*lines) for job in turn if job][:room]
 
 
-def _fitting(queue: str, bounds: broker.Bounds) -> QuerySet[Job]:
-    """Return the queue's spilled jobs but for those that alone are more than may wait: caps were lowered."""
-    name, most_bytes = routing.parse(queue), [b for b in (bounds.bytes, bounds.model_bytes) if b is not None]
-    spilled = Job.objects.filter(status=JobStatus.SPILLED, model=name.model, tier=name.tier, length=name.length)
+def _fitting(spilled: QuerySet[Job], bounds: broker.Bounds) -> QuerySet[Job]:
+    """Leave out those that alone are more than may wait: caps were lowered."""
+    most_bytes = [most for most in (bounds.bytes, bounds.model_bytes) if most is not None]
     if most_bytes:
         spilled = spilled.filter(request_bytes__lte=min(most_bytes))
     if bounds.tokens is not None:
