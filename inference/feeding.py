@@ -75,7 +75,7 @@ def _next(queue: str, bounds: broker.Bounds, room: int) -> list[Job]:
     """Return the next jobs to come in: by turns of their tenants, of each the oldest first."""
     name = routing.parse(queue)
     spilled = Job.objects.filter(status=JobStatus.SPILLED, model=name.model, tier=name.tier, length=name.length)
-    # Of all that is spilled only this is read, from an index.
+    # Of all that is spilled only this is read; of the rest, as much as there is room for.
     firsts = spilled.values_list("tenant").annotate(first=Min("created_at")).order_by("first", "tenant")
     tenants = [tenant for tenant, _ in firsts[: max(0, room)]]
     each = math.ceil(room / len(tenants)) if tenants else 0

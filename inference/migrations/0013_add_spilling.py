@@ -75,7 +75,7 @@ class Migration(migrations.Migration):
             model_name="job",
             index=models.Index(
                 condition=models.Q(("status", "spilled")),
-                fields=["start_deadline_at"],
+                fields=["model", "start_deadline_at"],
                 name="job_spilled_deadline",
             ),
         ),

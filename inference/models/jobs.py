@@ -99,7 +99,7 @@ class Job(models.Model):
                 condition=models.Q(status=JobStatus.QUEUED),
             ),
             models.Index(
-                fields=["start_deadline_at"],
+                fields=["model", "start_deadline_at"],
                 name="job_spilled_deadline",
                 condition=models.Q(status=JobStatus.SPILLED),
             ),
