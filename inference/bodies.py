@@ -6,7 +6,8 @@ Fails closed: what cannot be stored is not accepted (503).
 
 import logging
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from datetime import datetime, timedelta
 from typing import Final
 
 from django.conf import settings
@@ -19,6 +20,9 @@ from inference.models import Job
 logger = logging.getLogger(__name__)
 
 FOLDER: Final = "requests"
+YOUNG: Final = timedelta(hours=1)
+"""So long a body may be without its row: a submission that is under way."""
+IDS_AT_ONCE: Final = 500
 
 
 class Missing(Exception):
@@ -61,6 +65,35 @@ def drop(job_ids: Iterable[uuid.UUID]) -> None:
             default_storage.delete(_name(job_id))
         except Exception:
             logger.exception("a request was not removed", extra={"action": "body_left", "job_id": job_id})
+
+
+def prune(now: datetime) -> int:
+    """Remove bodies without a row: who was to write it died. Says how many. Young ones may still get theirs."""
+    gone = [job_id for ids in _stored() for job_id in _without_row(ids) if _is_old(job_id, now)]
+    drop(gone)
+    return len(gone)
+
+
+def _stored() -> Iterator[list[uuid.UUID]]:
+    """Yield the ids of all stored bodies, folder by folder."""
+    try:
+        folders, _ = default_storage.listdir(FOLDER)
+    except FileNotFoundError:  # none was ever stored
+        return
+    for folder in folders:
+        _, names = default_storage.listdir(f"{FOLDER}/{folder}")
+        yield [uuid.UUID(name.removesuffix(".json")) for name in names]
+
+
+def _without_row(job_ids: list[uuid.UUID]) -> set[uuid.UUID]:
+    parts = [job_ids[i : i + IDS_AT_ONCE] for i in range(0, len(job_ids), IDS_AT_ONCE)]
+    return set(job_ids).difference(
+        *(Job.objects.filter(id__in=part).values_list("id", flat=True) for part in parts)
+    )
+
+
+def _is_old(job_id: uuid.UUID, now: datetime) -> bool:
+    return now - default_storage.get_modified_time(_name(job_id)) > YOUNG
 
 
 def _name(job_id: uuid.UUID) -> str:

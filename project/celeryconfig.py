@@ -55,5 +55,6 @@ beat_schedule = {
     "feed": _every(1.0, "inference.feed"),
     "count_spending": _every(5.0, "inference.count_spending"),
     "reconcile": _every(settings.RECONCILE_SECONDS, "inference.reconcile"),
+    "prune_bodies": _every(3600.0, "inference.prune_bodies"),
     "prune_workers": _every(settings.LEASE_SECONDS, "inference.prune_workers"),
 }

@@ -1,12 +1,15 @@
 """Large requests are kept in the storage, go with their jobs, and fail them if they are gone."""
 
 import json
+import uuid
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 from django.core.files.storage import default_storage
 from django.db import OperationalError
+from django.utils import timezone
 
 from inference import bodies, errors, lifecycle, submission
 from inference.broker import Broker
@@ -77,6 +80,15 @@ def test_one_that_cannot_be_stored_is_not_accepted_and_leaves_no_reservation(
             caller=factories.make_caller(), items=[factories.make_submission(body=b) for b in (LARGE, LARGE)]
         )
     submitting.assert_nothing_left(sluice)
+
+
+def test_what_no_job_has_is_removed_once_it_is_old(sluice: Broker) -> None:
+    job = submit(body=LARGE)
+    bodies.keep(uuid.uuid4(), "{}")
+    assert bodies.prune(timezone.now()) == 0, "its row may be on its way"
+    assert bodies.prune(timezone.now() + timedelta(hours=2)) == 1
+    assert json.loads(bodies.of(job))
+    assert len(stored()) == 1
 
 
 def test_the_engine_gets_a_stored_request(hosted: Hosted) -> None:
