@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from inference import routing
-from inference.limits import ModelLimits, QueueCaps, TierLimits
+from inference.limits import Limits, ModelLimits, QueueCaps, TierLimits
 
 BYTES_PER_TOKEN: Final = 4
 """Of a request, on average: what tokenizers of English text come to."""
@@ -20,6 +20,10 @@ TIMES_HELD: Final = 2
 
 class Backlog(Protocol):
     """What waits in a queue."""
+
+    @property
+    def queue(self) -> str:
+        """Its name."""
 
     @property
     def jobs(self) -> int:
@@ -65,6 +69,12 @@ def fleet(model: ModelLimits, queue: str, replicas: Iterable[Replica]) -> Fleet:
     return Fleet(len(serving), max(1, slots if serving else model.max_num_seqs), any(r.is_ready for r in serving))
 
 
+def own_slots(fleet: Fleet, caps: Iterable[int | None]) -> int | None:
+    """Return how many jobs of a queue run at once where caps in flight leave it fewer slots; None: they do not."""
+    least = min((cap for cap in caps if cap is not None), default=fleet.slots)
+    return max(1, least) if least < fleet.slots else None
+
+
 def max_wait_seconds(tier: TierLimits, caps: QueueCaps, model: ModelLimits, fleet: Fleet) -> float | None:
     """Return the longest wait that a queue bears; None where an admin's own cap decides."""
     if tier.max_wait_seconds is None or caps.is_explicit:
@@ -72,21 +82,28 @@ def max_wait_seconds(tier: TierLimits, caps: QueueCaps, model: ModelLimits, flee
     return tier.max_wait_seconds + (0.0 if fleet.is_ready else model.engine_start_seconds)
 
 
-def jobs(fleet: Fleet, *, mean_seconds: float, wait_seconds: float) -> int:
-    """Return how many jobs of that service time the fleet starts within that wait."""
-    return math.floor(fleet.slots * wait_seconds / max(mean_seconds, 1e-6))
+def jobs(slots: int, *, mean_seconds: float, wait_seconds: float) -> int:
+    """Return how many jobs of that service time begin in so many slots within that wait."""
+    return math.floor(slots * wait_seconds / max(mean_seconds, 1e-6))
 
 
-def most_jobs(model: ModelLimits, tier: TierLimits, caps: QueueCaps, fleet: Fleet, waits: Backlog) -> int:
+def most_jobs(limits: Limits, waits: Backlog, replicas: Iterable[Replica]) -> int:
     """Return what may wait in a queue: its cap, or what its fleet starts within the tier's max wait.
 
     No less than the fleet runs at once, or it would never run full.
     """
-    wait = max_wait_seconds(tier, caps, model, fleet)
+    name = routing.parse(waits.queue)
+    model, tier, caps = (
+        limits.models[name.model],
+        limits.tiers[name.tier],
+        limits.queue_caps(waits.queue, name.tier),
+    )
+    serving = fleet(model, waits.queue, replicas)
+    wait = max_wait_seconds(tier, caps, model, serving)
     if wait is None:
         return caps.jobs
-    able = jobs(fleet, mean_seconds=mean_seconds(model, waits), wait_seconds=wait)
-    return min(caps.jobs, max(able, fleet.slots))
+    slots = own_slots(serving, limits.caps_in_flight(waits.queue, name.tier, name.length)) or serving.slots
+    return min(caps.jobs, max(slots, jobs(slots, mean_seconds=mean_seconds(model, waits), wait_seconds=wait)))
 
 
 def mean_seconds(model: ModelLimits, waits: Backlog) -> float:

@@ -39,7 +39,7 @@ def of_queue(before: Any, after: Any, row: QueueRow) -> list[str]:
 
 def paused(row: QueueRow) -> str:
     """Of a pause."""
-    return f"Pause {row.queue}: its {_jobs(row.jobs)} waiting would not start until it is resumed."
+    return f"Pause {row.queue}: nothing of it would start until it is resumed; {_jobs(row.jobs)} wait in it."
 
 
 def drained(row: QueueRow) -> str:

@@ -6,9 +6,11 @@ revert undoes that edit alone.
 """
 
 from collections.abc import Mapping
+from decimal import Decimal
 from typing import Any, Final, TypeVar
 
-from django.db.models import Model
+from django.apps import apps
+from django.db.models import AutoField, ForeignKey, ManyToManyField, Model
 
 from inference.models import ApiKey, Edit, EditKind
 
@@ -19,6 +21,8 @@ SHOWN: Final = 200
 """Edits of one row on its page."""
 _NEVER: Final = {"password", "last_login"}
 """Of users: no secret, and nothing that a person did not set."""
+_APPS: Final = ("inference", "auth")
+"""Where the tables are that people edit."""
 _AS_IT_IS: Final = (type(None), bool, int, float, str, list, dict)
 """What JSON holds; all else as text."""
 
@@ -41,7 +45,7 @@ def table_of(model: Model | type[Model]) -> str:
 def values_of(row: Model) -> Values:
     """Return what people may set of a saved row, as JSON holds it. What the software notes is no edit."""
     fields = [field for field in row._meta.concrete_fields if field.editable and not field.primary_key]
-    plain = {field.name: _plain(field.value_from_object(row)) for field in fields if field.name not in _NEVER}
+    plain = {field.name: _plain(_value(field, row)) for field in fields if field.name not in _NEVER}
     chosen = {field.name: field.value_from_object(row) for field in row._meta.many_to_many}
     return plain | {name: sorted(str(other.pk) for other in others) for name, others in chosen.items()}
 
@@ -78,6 +82,50 @@ def of_row(row: Model) -> list[Edit]:
     """Return the row's last edits, newest first."""
     found = Edit.objects.filter(table=table_of(row), row=name_of(row)).select_related("undoes")
     return list(found[:SHOWN])
+
+
+def model_of(edit: Edit) -> type[Model] | None:
+    """Return the model whose row was edited; None if there is none of that name any more."""
+    models = [model for app in _APPS for model in apps.get_app_config(app).get_models()]
+    return next((model for model in models if table_of(model) == edit.table), None)
+
+
+def title_of(edit: Edit) -> str:
+    """Return what was edited, as people call it: `tier bulk`, `user ada`; of a row that is gone, its number."""
+    model = model_of(edit)
+    kind, name = (str(model._meta.verbose_name), _called(model, edit.row)) if model else (edit.table, edit.row)
+    return name if name.startswith(kind) else f"{kind} {name}"
+
+
+def named(edit: Edit) -> Values:
+    """Return the edit's values with names in place of the numbers of other rows."""
+    model = model_of(edit)
+    return {name: [_named(model, name, value) for value in pair] for name, pair in edit.values.items()}
+
+
+def _named(model: type[Model] | None, name: str, value: Any) -> Any:
+    field = next((field for field in model._meta.get_fields() if field.name == name), None) if model else None
+    if not isinstance(field, ForeignKey | ManyToManyField) or value is None:
+        return value
+    other: Any = field.related_model
+    return [_called(other, pk) for pk in value] if isinstance(value, list) else _called(other, value)
+
+
+def _called(model: type[Model], pk: Any) -> str:
+    """Return a row's name: its key, unless that is a number."""
+    if not isinstance(model._meta.pk, AutoField):
+        return str(pk)
+    found = model._default_manager.filter(pk=pk).first()
+    return str(found) if found else f"no. {pk}"
+
+
+def _value(field: Any, row: Model) -> Any:
+    """Return a field's value; of one that points to a key, its prefix: the key's own name is its hash."""
+    if field.related_model is ApiKey:
+        key = getattr(row, field.name)
+        return key.prefix if key else None
+    value = field.value_from_object(row)
+    return round(value, field.decimal_places) if isinstance(value, Decimal) else value  # as the database has it
 
 
 def _plain(value: Any) -> Any:

@@ -61,7 +61,7 @@ def _bounds(queue: str, siblings: Sequence[str], stats: Stats, limits: Limits) -
     name, own = routing.parse(queue), stats[queue]
     model, tier, caps = limits.models[name.model], limits.tiers[name.tier], limits.queue_caps(queue, name.tier)
     replicas = engines.replicas()
-    jobs = capacity.most_jobs(model, tier, caps, capacity.fleet(model, queue, replicas), own)
+    jobs = capacity.most_jobs(limits, own, replicas)
     whole = capacity.model_bytes(model, sum(each.model == model.name for each in replicas))
     most = round(whole * capacity.share(tier, list(limits.tiers.values()), model.emergency_watermark))
     waiting = sum(stats[each].bytes for each in siblings)

@@ -257,6 +257,12 @@ class Limits:
             is_explicit=own.max_jobs is not None,
         )
 
+    def caps_in_flight(self, queue: str, tier: str, length: str) -> tuple[int | None, ...]:
+        """Return how many of the queue's jobs may run, as itself, its tier and its length class are capped."""
+        found = self.lengths.get(length)
+        capped = self.of_queue(queue).max_in_flight, self.tiers[tier].max_in_flight
+        return (*capped, found.max_in_flight if found else None)
+
     def of_queue(self, queue: str) -> QueueLimits:
         """Return what is set for `queue` alone."""
         return self.queue_limits.get(queue, NO_QUEUE_LIMITS)

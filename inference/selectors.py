@@ -204,14 +204,14 @@ def _capacity(limits: Limits, stats: broker.QueueStats) -> int | None:
     if wait is None:
         return None
     fleet = capacity.fleet(model, stats.queue, engines.replicas())
-    return capacity.jobs(fleet, mean_seconds=capacity.mean_seconds(model, stats), wait_seconds=wait)
+    slots = capacity.own_slots(fleet, limits.caps_in_flight(stats.queue, name.tier, name.length)) or fleet.slots
+    return capacity.jobs(slots, mean_seconds=capacity.mean_seconds(model, stats), wait_seconds=wait)
 
 
 def _watermark(limits: Limits, stats: broker.QueueStats, caps: QueueCaps) -> Watermark:
-    name = routing.parse(stats.queue)
-    model, tier = limits.models[name.model], limits.tiers[name.tier]
-    replicas = () if tier.max_wait_seconds is None else engines.replicas()
-    jobs = capacity.most_jobs(model, tier, caps, capacity.fleet(model, stats.queue, replicas), stats)
+    jobs = caps.jobs
+    if limits.tiers[routing.parse(stats.queue).tier].max_wait_seconds is not None:
+        jobs = capacity.most_jobs(limits, stats, engines.replicas())
     used = ((stats.jobs, jobs), (stats.tokens, caps.tokens), (stats.bytes, caps.bytes))
     return watermarks.reached(watermarks.share(*used))
 

@@ -48,6 +48,8 @@ class _Cache:
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
+        self.reading = threading.Lock()
+        """Held over a read: who finds limits young enough does not wait for it."""
         self.limits: Limits | None = None
         self.read_at = 0.0
         self.good_at: float | None = None
@@ -62,16 +64,18 @@ def limits(*, max_age_seconds: float = MAX_AGE_SECONDS) -> Limits:
 
     Thread-safe. Raises django.db.Error only if there never was a good read.
     """
-    with _cache.lock:
-        if _cache.limits is None or time.monotonic() - _cache.read_at >= max_age_seconds:
-            _cache.limits = _read_or(_cache.limits)
-            _cache.read_at = time.monotonic()
-        return _cache.limits
+    known = _known(max_age_seconds)
+    return _read_once(max_age_seconds) if known is None else known
+
+
+def seconds_left() -> float:
+    """Return how long calls go by what is known; less than 0 if the next one reads."""
+    return _cache.read_at + MAX_AGE_SECONDS - time.monotonic()
 
 
 def renew() -> None:
     """Have the next call read, however young the limits are; if it cannot, they hold on."""
-    with _cache.lock:
+    with _cache.reading, _cache.lock:  # a read under way may have begun before what is to be seen
         _cache.read_at = -math.inf
 
 
@@ -88,6 +92,24 @@ def standing() -> Standing:
     with _cache.lock:
         age = None if _cache.good_at is None else time.monotonic() - _cache.good_at
         return Standing(age_seconds=age, error=_cache.error)
+
+
+def _known(max_age_seconds: float) -> Limits | None:
+    with _cache.lock:
+        return _cache.limits if time.monotonic() - _cache.read_at < max_age_seconds else None
+
+
+def _read_once(max_age_seconds: float) -> Limits:
+    """Read, unless another thread just did."""
+    with _cache.reading:
+        known = _known(max_age_seconds)
+        if known is not None:
+            return known
+        found = _read_or(_cache.limits)
+        with _cache.lock:
+            # Since its end, however long it took: else all who waited would read, one after the other.
+            _cache.limits, _cache.read_at = found, time.monotonic()
+        return found
 
 
 def _read_or(last_good: Limits | None) -> Limits:

@@ -3,9 +3,10 @@
 import collections
 import logging
 import os
+import sys
 import time
 from collections.abc import Callable
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, Final, NamedTuple
 
 from celery.concurrency import base as celery_base
 from celery.worker import state as celery_state
@@ -27,6 +28,9 @@ state: Any = celery_state
 """Their stubs leave out what is used here; `tests/unit/test_celery_contract.py` holds it instead."""
 
 EXIT_ENGINE_FAILED = 1
+SWITCH_SECONDS: Final = 0.001
+"""How long a thread may keep the others waiting. A job's way crosses event loop, hub and group commit, and
+the loop is busy with output just when an engine's step ends jobs: Python's 5 ms would be lost at each crossing."""
 
 
 class Handle:
@@ -90,6 +94,7 @@ class EnginePool(base.BasePool):  # type: ignore[misc]
     def on_start(self) -> None:
         """Begin to load the engine. Celery goes on meanwhile: it answers pings before the engine is ready."""
         heap.spare_what_is_loaded()
+        sys.setswitchinterval(SWITCH_SECONDS)
         self.host.start()
         self.registrar.start()
 

@@ -5,6 +5,7 @@ from django.urls import NoReverseMatch, reverse
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
+from inference import edits
 from inference.admin.base import ModelAdmin
 from inference.admin.readonly import ReadOnly
 from inference.models import Edit
@@ -20,13 +21,15 @@ class EditAdmin(ReadOnly, ModelAdmin):
     search_fields = ("row", "by")
     list_select_related = ("undoes",)
     show_full_result_count = False
+    fields = ("at", "by", "kind", "where", "what", "undoes")
 
     @admin.display(description="row", ordering="row")
     def where(self, edit: Edit) -> str:
         """Return the row, with a link to its history; of keys, whose address is their hash, the prefix alone."""
-        name = f"{edit.table} {edit.row}"
+        name, model = edits.title_of(edit), edits.model_of(edit)
+        app = model._meta.app_label if model else ""
         try:
-            address = reverse(f"admin:inference_{edit.table}_history", args=[edit.row])
+            address = reverse(f"admin:{app}_{edit.table}_history", args=[edit.row])
         except NoReverseMatch:
             return name
         return name if edit.table == "apikey" else format_html('<a href="{}">{}</a>', address, name)
@@ -34,4 +37,5 @@ class EditAdmin(ReadOnly, ModelAdmin):
     @admin.display(description="from and to")
     def what(self, edit: Edit) -> SafeString:
         """Return the fields that changed, each on a line."""
-        return format_html_join("", "<div>{}</div>", ((line,) for line in shown.changes(edit)))
+        lines = format_html_join("", "<div>{}</div>", ((line,) for line in shown.changes(edit)))
+        return format_html("<div>{}</div>", lines)

@@ -1,7 +1,7 @@
 """Forms of limits: what no field can know of itself is checked here, and said in words."""
 
 from datetime import datetime
-from typing import Any
+from typing import Any, ClassVar
 
 from django import forms
 from django.utils import timezone
@@ -115,6 +115,9 @@ class ServedModelForm(LimitForm):
 
 class QueueLimitForm(LimitForm):
     """Limits of a queue that exists."""
+
+    class Meta:
+        help_texts: ClassVar = {"queue": "model.tier.length, by their names."}
 
     def clean_queue(self) -> str:
         """Refuse the name of no queue: it would hold nothing back."""

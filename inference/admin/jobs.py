@@ -10,6 +10,9 @@ from django import forms
 from django.contrib import admin, messages
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
+from django.urls import reverse
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
 from unfold.widgets import UnfoldAdminSelectWidget
 
 from inference import errors, retiering, selectors, submission
@@ -201,8 +204,14 @@ def _summary(now: dict[uuid.UUID, str]) -> str:
 class JobEventAdmin(ReadOnly, ModelAdmin):
     """The history of all jobs together."""
 
-    list_display = ("at", "kind", "job_id", "worker", "attempt", "detail")
+    list_display = ("at", "kind", "of_job", "worker", "attempt", "detail")
     list_filter = ("kind",)
     search_fields = ("=job__id",)
     ordering = ("-id",)
     show_full_result_count = False
+
+    @admin.display(description="job", ordering="job_id")
+    def of_job(self, event: JobEvent) -> SafeString:
+        """Return the job's id as lists show it, with a link to the job."""
+        address = reverse("admin:inference_job_change", args=[event.job_id])
+        return format_html('<a href="{}">{}</a>', address, shown.short(event.job_id))

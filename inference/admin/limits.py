@@ -127,6 +127,23 @@ class QueueLimitAdmin(WithHalts, WithBacklog, KeptName, LimitAdmin):
     list_filter = ("is_paused", "is_draining")
     search_fields = ("queue",)
     readonly_fields = ("halted",)
+    fieldsets = (
+        (None, {"fields": ("queue",)}),
+        (
+            "How much is taken",
+            {
+                "description": "Live within a second. Fails closed: without Redis nothing is taken.",
+                "fields": ("max_jobs", "max_tokens", "max_bytes"),
+            },
+        ),
+        (
+            "How much runs",
+            {
+                "description": "Live within a second. Fails closed: jobs wait.",
+                "fields": ("max_in_flight", "is_paused", "is_draining", "halted"),
+            },
+        ),
+    )
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[QueueLimit]:
         """Return a row for each queue: the first look at one makes it, with no limits."""

@@ -48,6 +48,11 @@ class BudgetAdmin(LimitAdmin):
     list_filter = ("tenant",)
     list_select_related = ("tenant", "api_key")
 
+    def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
+        """Keep whose budget it is: that of somebody else is another one."""
+        others = (*super().get_readonly_fields(request, obj),)
+        return (*others, "tenant", "api_key") if obj else others
+
     @admin.display(description="spent this month")
     def spent(self, budget: Budget) -> str:
         """Return what was spent of it."""
@@ -75,13 +80,19 @@ class UsageAdmin(ReadOnly, ModelAdmin):
     """What was used, day by day; sums are at `/api/v1/usage/`."""
 
     list_display = (
-        *("day", "tenant", "api_key", "model", "tier", "jobs", "prompt_tokens", "output_tokens"),
+        *("day", "tenant", "key", "model", "tier", "jobs", "prompt_tokens", "output_tokens"),
         *("engine_seconds", "cost"),
     )
     list_filter = ("tenant", "model", "tier")
     search_fields = ("tenant", "api_key")
     date_hierarchy = "day"
     show_full_result_count = False
+    fields = list_display
+
+    @admin.display(description="API key", ordering="api_key")
+    def key(self, row: Usage) -> str:
+        """Return the prefix of the key, or where else the jobs came from."""
+        return row.api_key or "dashboard"
 
     @admin.display(description="engine time")
     def engine_seconds(self, row: Usage) -> str:

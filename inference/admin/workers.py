@@ -2,8 +2,12 @@
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 from django.contrib import admin
+from django.contrib.admin.utils import unquote
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
 
 from inference import clock, consequences, fleet, halts
 from inference.admin.base import ModelAdmin
@@ -44,6 +48,13 @@ class WorkerAdmin(HaltsWorkers, ModelAdmin):
     list_display = ("name", "model", "engine", "device", "state", "is_heard", "slots_used", "kv_used", "heartbeat")
     list_filter = ("state", "model")
     search_fields = ("name", "host")
+
+    def history_view(self, request: HttpRequest, object_id: str, extra_context: Any = None) -> HttpResponse:
+        """Show what was said of the worker: it is kept by its name, and outlives its row."""
+        if WorkerLimit.objects.filter(worker=unquote(object_id)).exists():
+            return redirect("admin:inference_workerlimit_history", object_id)
+        found: HttpResponse = super().history_view(request, object_id, extra_context)
+        return found
 
     @admin.display(description="heard of", boolean=True)
     def is_heard(self, worker: Worker) -> bool:

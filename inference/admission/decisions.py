@@ -26,6 +26,10 @@ class QueueFacts:
     """What those are expected to take, each for itself."""
     leases: int
     """Jobs that run, of all queues of its model."""
+    work_ms: int = 0
+    """What its own waiting jobs are expected to take, each for itself."""
+    own_leases: int = 0
+    """Its own jobs that run."""
     held: int = 0
     """Of its jobs, those on hold."""
     spilled: int = 0
@@ -77,13 +81,21 @@ def decide(asked: Asked, amounts: Mapping[str, Amount], facts: Facts) -> Refusal
 
 
 def wait_ms(terms: QueueTerms, amount: Amount, facts: QueueFacts) -> int:
-    """Return how long the last of the jobs would wait behind all of its line, once the free slots are taken."""
-    before = facts.line_jobs + facts.kept
-    to_end = before + amount.jobs - max(0, terms.slots - facts.leases)
-    if to_end <= 0:
-        return 0
-    known = max(1, facts.line_jobs + amount.jobs)
-    return math.ceil(to_end * (facts.line_work_ms + amount.work_ms) / known / terms.slots)
+    """Return how long the last of the jobs would wait behind all of its line, once the free slots are taken.
+
+    Where caps in flight leave the queue fewer slots, at least as long as behind its own jobs in those.
+    """
+    known, work = facts.line_jobs + amount.jobs, facts.line_work_ms + amount.work_ms
+    wait = _wait(known, facts.kept, work, terms.slots - facts.leases, terms.slots)
+    if terms.own_slots is None:
+        return wait
+    known, work = facts.jobs + amount.jobs, facts.work_ms + amount.work_ms
+    return max(wait, _wait(known, facts.kept, work, terms.own_slots - facts.own_leases, terms.own_slots))
+
+
+def _wait(jobs: int, kept: int, work_ms: int, free: int, slots: int) -> int:
+    to_end = jobs + kept - max(0, free)
+    return 0 if to_end <= 0 else math.ceil(to_end * work_ms / max(1, jobs) / slots)
 
 
 def _rates(asked: Asked, amounts: Mapping[str, Amount], facts: Facts) -> Iterator[Refusal]:

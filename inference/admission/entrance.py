@@ -180,6 +180,7 @@ def queue_terms(asks: Candidate, limits: Limits) -> QueueTerms:
         caps=caps,
         max_wait_ms=None if wait is None else round(wait * 1000),
         slots=fleet.slots,
+        own_slots=capacity.own_slots(fleet, limits.caps_in_flight(name, tier.name, asks.queue.length)),
         prompt_ms=1000 / rates.prefill,
         output_ms=1000 / rates.decode,
         expected_tokens=model.default_output_tokens if asks.expected_tokens is None else asks.expected_tokens,

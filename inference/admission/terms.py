@@ -49,6 +49,8 @@ class QueueTerms:
     """None: whatever wait is expected."""
     slots: int
     """Jobs that its fleet runs at once, at least one."""
+    own_slots: int | None = None
+    """Those that caps in flight leave to its own jobs, at least one; None: as many."""
     prompt_ms: float
     """Service time of a prompt token."""
     output_ms: float

@@ -13,6 +13,7 @@ from rest_framework.authentication import BaseAuthentication
 from rest_framework.request import Request
 
 from inference import errors, executor, snapshot
+from inference.api import ahead
 from inference.models import ApiKey
 from inference.submission import Caller
 
@@ -26,6 +27,7 @@ KEY: Final = re.compile(r"sk-[A-Za-z0-9]{8}\.[A-Za-z0-9]{40}")
 
 CHALLENGE: Final = 'Bearer realm="sluice"'
 
+_UNKNOWN: Final = (0.0, None)
 _known: dict[bytes, tuple[float, Caller]] = {}
 _asking: "dict[tuple[asyncio.AbstractEventLoop, bytes], tuple[float, asyncio.Task[Caller]]]" = {}
 """Look-ups under way, each with when it began."""
@@ -59,13 +61,17 @@ async def caller(request: HttpRequest) -> Caller:
 
 
 async def caller_by_header(authorization: str) -> Caller:
-    """Return who calls, from the event loop: a thread is used only for a key not seen within a second.
+    """Return who calls, from the event loop: a thread is waited for only with a key not seen within a second.
 
     Raises errors.Unauthenticated.
     """
     key = bearer(authorization)
-    known = _cached(key)
-    return known if known is not None else await _asked_once(key)
+    expires_at, known = _known.get(_digest(key), _UNKNOWN)
+    left = expires_at - time.monotonic()
+    if known is None or left <= 0:
+        return await _asked_once(key)
+    ahead.plan(_digest(key), functools.partial(_asked_once, key), seconds_left=left)
+    return known
 
 
 async def _asked_once(key: str) -> Caller:
@@ -109,7 +115,7 @@ def _header(request: Request | HttpRequest) -> str:
 
 
 def _cached(key: str) -> Caller | None:
-    expires_at, known = _known.get(_digest(key), (0.0, None))
+    expires_at, known = _known.get(_digest(key), _UNKNOWN)
     return known if time.monotonic() < expires_at else None
 
 
@@ -118,14 +124,20 @@ def _look_up(key: str) -> Caller:
     try:
         row = ApiKey.objects.select_related("tenant").prefetch_related("tiers").get(prefix=key.partition(".")[0])
     except ApiKey.DoesNotExist:
-        raise errors.Unauthenticated("Incorrect API key.") from None
+        raise _incorrect(key) from None
     if row.revoked or row.has_expired or not row.is_valid(key):
-        raise errors.Unauthenticated("Incorrect API key.")
+        raise _incorrect(key)
     found = _caller(row)
     if len(_known) >= CACHE_SIZE:
         _known.clear()
     _known[_digest(key)] = (asked_at + MAX_AGE_SECONDS, found)
     return found
+
+
+def _incorrect(key: str) -> errors.Unauthenticated:
+    """Know the key no longer, should it have been right until now."""
+    _known.pop(_digest(key), None)
+    return errors.Unauthenticated("Incorrect API key.")
 
 
 def _caller(row: ApiKey) -> Caller:

@@ -63,6 +63,7 @@ def _queue(owner: str, terms: QueueTerms) -> list[scripts.Argument]:
         caps.jobs,
         *map(_or_none, (caps.tokens, caps.bytes, terms.max_wait_ms)),
         terms.slots,
+        _or_none(terms.own_slots),
         terms.prompt_ms,
         terms.output_ms,
         terms.expected_tokens,

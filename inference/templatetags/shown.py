@@ -9,7 +9,7 @@ from typing import Final
 from django import template
 from django.utils.timezone import localtime
 
-from inference import clock
+from inference import clock, edits
 from inference.models import Edit, QueueLimit, WorkerLimit
 
 register = template.Library()
@@ -108,4 +108,11 @@ def value(of_field: object) -> str:
 @register.filter
 def changes(edit: Edit) -> list[str]:
     """Return each field that an edit changed, from and to: `max jobs: 20 → 5`."""
-    return [f"{words(name)}: {value(before)} → {value(after)}" for name, (before, after) in edit.values.items()]
+    pairs = edits.named(edit).items()
+    return [f"{words(name)}: {value(before)} → {value(after)}" for name, (before, after) in pairs]
+
+
+@register.filter
+def title(edit: Edit) -> str:
+    """Return what was edited: `tier bulk`."""
+    return edits.title_of(edit)

@@ -1,14 +1,19 @@
 """The admin as an admin uses it."""
 
+import json
 import re
 from collections.abc import Callable
+from typing import Final
 
 import httpx
 import pytest
+from django.contrib import admin as django_admin
 from playwright.sync_api import Locator, expect
 
+from tests import admin_requests
 from tests.acceptance import fleet
 from tests.acceptance.stacks import Stack
+from tests.admin_requests import Keys
 from tests.browser.chromium import PATIENCE_MS, Visitor
 from tests.waiting import until
 
@@ -17,6 +22,19 @@ pytestmark = pytest.mark.timeout(240)
 Admin = Callable[..., Visitor]
 
 QUEUE = "smollm2-135m-instruct.bulk.short"
+
+LIVE_SECONDS: Final = 2.0
+"""A change is live within a second; another for a machine that runs other tests."""
+VIEWER: Final = """
+import json
+from django.contrib import admin
+from django.contrib.auth.models import Group, User
+made = User.objects.create_user("vera", password="looks-at-all", is_staff=True)
+made.groups.add(Group.objects.get(name="viewer"))
+rows = {model._meta.label: model._default_manager.all()[:9] for model in admin.site._registry}
+print(json.dumps({label: [str(row.pk) for row in found] for label, found in rows.items()}))
+"""
+"""Makes a viewer, and says which rows there are: the keys of each table."""
 
 expect.set_options(timeout=PATIENCE_MS)
 
@@ -54,14 +72,14 @@ def test_a_tiers_weight_is_edited(admin: Admin) -> None:
     expect(told(person)).to_contain_text("1 tier was changed successfully")
 
 
-def test_the_list_of_models_fits_the_page(admin: Admin) -> None:
+def test_the_lists_of_limits_fit_the_page(admin: Admin) -> None:
     person = admin("/admin/")
-    person.open("/admin/inference/servedmodel/")
-    expect(person.page.locator(".column-running")).to_be_in_viewport(ratio=1)
-    person.photograph("admin-models")
-    widths = "list => [list.scrollWidth, list.parentElement.clientWidth]"
-    needed, there = person.page.locator("#result_list").evaluate(widths)
-    assert needed <= there
+    for table in ("tier", "queuelimit", "tenant", "servedmodel"):
+        person.open(f"/admin/inference/{table}/")
+        widths = "list => [list.scrollWidth, list.parentElement.clientWidth]"
+        needed, there = person.page.locator("#result_list").evaluate(widths)
+        assert needed <= there, table
+        person.photograph(f"admin-list-{table}")
 
 
 def test_a_key_is_shown_once_works_and_is_revoked(admin: Admin, stack: Stack) -> None:
@@ -69,6 +87,7 @@ def test_a_key_is_shown_once_works_and_is_revoked(admin: Admin, stack: Stack) ->
     person.open("/admin/inference/apikey/add/")
     person.page.get_by_label("Name").fill("browser test")
     person.page.get_by_label("Tenant").select_option("default")
+    assert person.overflow() <= 0
     save(person)
     key = person.page.locator("code").inner_text()
     person.photograph("admin-key")
@@ -126,7 +145,7 @@ def test_a_cap_is_lowered_a_queue_paused_and_both_are_reverted(
 
     say_yes(person)
     expect(told(person)).to_contain_text("was changed successfully")
-    until(lambda: submit(stack).status_code == 429, what="the cap holds")
+    until(lambda: submit(stack).status_code == 429, seconds=LIVE_SECONDS, what="the cap holds")
     person.open("/admin/")
     expect(person.page.locator(".part").first).to_contain_text("paused")
     person.photograph("admin-overview")
@@ -136,7 +155,7 @@ def test_a_cap_is_lowered_a_queue_paused_and_both_are_reverted(
     person.page.get_by_role("button", name="Revert").first.click()
     say_yes(person)
     expect(told(person)).to_contain_text("Reverted: ")
-    until(lambda: submit(stack).status_code == 201, what="jobs are taken again")
+    until(lambda: submit(stack).status_code == 201, seconds=LIVE_SECONDS, what="jobs are taken again")
     until(lambda: fleet.waiting(stack) + fleet.leases(stack) == 0, seconds=30, what="what waited has run")
 
 
@@ -169,3 +188,50 @@ def test_the_admin_and_the_dashboard_lead_to_each_other(admin: Admin) -> None:
     person.page.get_by_role("link", name="Admin").click()
     person.page.wait_for_url("**/admin/")
     expect(person.page).to_have_title("Site administration | Sluice")
+
+
+def with_viewer(stack: Stack) -> Keys:
+    said: dict[str, list[str]] = json.loads(stack.manage("shell", "--verbosity=0", "-c", VIEWER))
+    return {model: said[model._meta.label] for model in django_admin.site._registry}
+
+
+def as_stored(stack: Stack) -> str:
+    """All that people set, and who did."""
+    return stack.manage("dumpdata", "auth", "admin", "inference", "--exclude=inference.worker")
+
+
+@pytest.mark.once
+def test_a_viewer_looks_and_changes_nothing_by_form_or_crafted_request(
+    visit: Callable[..., Visitor], stack: Stack
+) -> None:
+    fleet.submit(stack, 1, max_tokens=1)
+    keys = with_viewer(stack)
+    person = visit()
+    person.open("/admin/")
+    person.log_in("vera", "looks-at-all")
+    for page in ("", f"{QUEUE}/change/", f"{QUEUE}/history/"):
+        person.open(f"/admin/inference/queuelimit/{page}")
+        expect(person.page.get_by_role("button", name=re.compile("Save|Run|Revert|Delete"))).to_have_count(0)
+    person.photograph("admin-viewer")
+
+    until(lambda: fleet.waiting(stack) + fleet.leases(stack) == 0, seconds=30, what="the job has run")
+    before = as_stored(stack)
+    send_all(person, keys)
+    assert as_stored(stack) == before
+
+
+def send_all(person: Visitor, keys: Keys) -> None:
+    """Send all that might change something, with the session and the token of the person's own pages."""
+    token = person.page.locator("[name=csrfmiddlewaretoken]").first.input_value()
+    cookies = {cookie["name"]: cookie["value"] for cookie in person.page.context.cookies()}
+    headers = {"X-CSRFToken": token, "Referer": person.base_url}
+    with httpx.Client(base_url=person.base_url, cookies=cookies, headers=headers, trust_env=False) as client:
+        answers = [
+            client.post(address, data=body)
+            for model, address in admin_requests.addresses(keys)
+            for body in admin_requests.bodies(model, address, keys)
+        ]
+    assert len(answers) > 150
+    refused = [answer for answer in answers if answer.status_code == 403]
+    assert len(refused) > 50
+    assert not any("CSRF" in answer.text for answer in refused)

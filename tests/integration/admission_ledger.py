@@ -33,6 +33,7 @@ class Ask:
     caps: QueueCaps
     max_wait_ms: int | None
     model_bytes: int | None
+    own_slots: int | None
     held_jobs: int
     may_spill: bool
 
@@ -146,6 +147,8 @@ class Ledger:
             line_jobs=len(behind),
             line_work_ms=sum(held.work for held in behind),
             leases=len(self.leased),
+            work_ms=sum(held.work for held in own),
+            own_leases=sum(held.queue == terms.name for held in self.leased.values()),
             held=sum(held.is_on_hold for held in own),
             spilled=sum(held.queue == terms.name for held in self.spilled.values()),
             kept=self.kept(terms.name, owner),
@@ -195,9 +198,10 @@ class Ledger:
 
     def withdraw(self, job_id: UUID) -> None:
         held = self.reserved.pop(job_id, None) or self.spilled.pop(job_id, None)
-        if held and held.admitted_ms is not None:
-            for name in self.counted(held.asked):
-                self.window(name).give_back(held.admitted_ms, 1, held.tokens, self.now_ms)
+        if held is None or held.admitted_ms is None:
+            return
+        for name in self.counted(held.asked):
+            self.window(name).give_back(held.admitted_ms, 1, held.tokens, self.now_ms)
 
     def settle(self, held: Held, tokens: int | None) -> None:
         """Its end puts right what it was let in with."""
@@ -261,6 +265,7 @@ def histories(draw: st.DrawFn, *, spills: bool = False) -> list[Step]:
         st.sampled_from(draw(st.lists(caps | st.just(QueueCaps(1 if spills else 100)), min_size=1, max_size=2))),
         st.sampled_from(draw(st.lists(_maybe(0, 1000, 5000), min_size=1, max_size=2))),
         st.sampled_from(draw(st.lists(_maybe(200, 900), min_size=1, max_size=2))),
+        _maybe(1),
         st.sampled_from(draw(st.lists(some_held, min_size=1, max_size=2))),
         st.sampled_from((False, spills, spills)),
     )

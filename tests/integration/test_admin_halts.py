@@ -92,7 +92,8 @@ class Inputs(HTMLParser):
         is_off = found.get("type") in {"checkbox", "submit"} and "checked" not in found
         if tag == "input" and found.get("name") and not is_off:
             self.values[str(found["name"])] = found.get("value") or ""
-        self._select = str(found["name"]) if tag == "select" else self._select
+        if tag == "select":
+            self._select = found.get("name") or ""
         if tag == "option" and "selected" in found:
             self.values[self._select] = found.get("value") or ""
 

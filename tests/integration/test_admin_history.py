@@ -1,5 +1,6 @@
 """Who changed what from which value to which, and the way back."""
 
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -8,7 +9,7 @@ from django.db.models import Model
 from django.test import Client
 
 from inference import edits, fleet, halts, snapshot
-from inference.models import ApiKey, Edit, LengthClass, QueueLimit, ServedModel, Tenant, Tier, WorkerLimit
+from inference.models import ApiKey, Budget, Edit, LengthClass, QueueLimit, ServedModel, Tenant, Tier, Worker
 from tests import factories
 from tests.integration import admin_pages
 from tests.integration.admin_pages import act, fields_of, send, url
@@ -96,7 +97,7 @@ def test_a_pause_by_api_or_command_is_in_the_history_and_reverted_as_a_resume(pa
 def test_a_halted_worker_has_a_history(page: Client) -> None:
     fleet.report(factories.make_report(name="worker-1"))
     halts.halt_workers(halts.Action.DRAIN, ["worker-1"], by="command of ann")
-    shown = page.get(url(WorkerLimit, "history", "worker-1")).content.decode()
+    shown = page.get(url(Worker, "history", "worker-1"), follow=True).content.decode()
     assert "is draining: no → yes" in shown
     assert "command of ann" in shown
 
@@ -156,6 +157,28 @@ def test_a_role_given_is_recorded(page: Client) -> None:
     assert edit.values["groups"][1] == [str(Group.objects.get(name="viewer").pk)]
     assert "password" not in edit.values
     assert Edit.objects.get(table="membership").values["tenant"] == [None, "default"]
+    shown = page.get(url(Edit, "changelist")).content.decode()
+    for words in ("user ada</a>", "→ viewer", "membership ada of default</a>", "→ ada"):
+        assert words in shown
+    User.objects.filter(pk=user.pk).delete()
+    assert f"user no. {user.pk}" in page.get(url(Edit, "change", edit.pk)).content.decode()
+
+
+@pytest.mark.once
+def test_a_budget_names_its_key_by_the_prefix_and_stays_whose_it_is(page: Client) -> None:
+    row, _ = factories.make_key()
+    send(page, url(Budget, "add"), {"tenant": "default", "api_key": row.pk, "monthly": "20"})
+    budget = Budget.objects.get()
+    assert only_edit(Budget).values["api_key"] == [None, row.prefix]
+    send(page, url(Budget, "change", budget.pk), {"tenant": "default", "api_key": "", "monthly": "30"})
+    edit = Edit.objects.latest("id")
+    assert edit.values == {"monthly": ["20.00", "30.00"]}
+    asked = page.post(url(Budget, "revert", budget.pk, edit.pk)).content.decode()
+    assert "30.00 → 20.00" in asked
+    assert "changed again" not in asked
+    revert(page, budget, edit)
+    budget.refresh_from_db()
+    assert (budget.api_key, budget.monthly) == (row, Decimal(20))
 
 
 def test_a_model_disabled_is_asked_about_reverted_and_served_again(page: Client) -> None:

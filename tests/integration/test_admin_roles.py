@@ -1,45 +1,22 @@
 """Roles: a viewer changes nothing, by no form and no crafted request; an operator sets limits and no more."""
 
-import contextlib
-from collections.abc import Iterator
-from typing import Any, cast
-
 import pytest
 from django.apps import apps
 from django.contrib import admin
 from django.contrib.auth.models import Group, User
 from django.core import serializers
-from django.db.models import Model
 from django.test import Client
-from django.urls import NoReverseMatch, URLPattern, reverse
+from django.urls import reverse
 
 from inference import fleet, halts
 from inference.broker import Broker
 from inference.models import ApiKey, Edit, Job, Membership, QueueLimit, ServedModel, Tenant, Tier
 from tests import factories
+from tests.admin_requests import QUEUE, Keys, addresses, bodies
 from tests.integration import admin_pages
 from tests.integration.admin_pages import act, fields_of, send, url
 
 page = admin_pages.page
-
-QUEUE = f"{factories.MODEL}.standard.short"
-OWN = {"logout", "password_change", "login"}
-"""What everyone may do, to themselves."""
-CRAFTED: dict[str, Any] = {
-    **dict.fromkeys(("weight", "max_jobs", "max_in_flight", "max_queued_jobs", "requests_per_minute"), "77"),
-    **dict.fromkeys(("is_paused", "is_draining", "revoked", "is_operator", "is_superuser", "is_staff"), "on"),
-    "name": "crafted",
-    "status": "succeeded",
-    "queue": QUEUE,
-    "tenant": "default",
-    "username": "crafted",
-    "post": "yes",
-    "_confirmed": "yes",
-    "tier": "bulk",
-    "password1": "a-long-password",
-    "usable_password": "true",
-    "password2": "a-long-password",
-}
 
 
 def made(role: str) -> User:
@@ -48,39 +25,8 @@ def made(role: str) -> User:
     return user
 
 
-def patterns() -> Iterator[tuple[type[Model] | None, URLPattern]]:
-    yield from ((None, pattern) for pattern in admin.site.get_urls() if isinstance(pattern, URLPattern))
-    for model, model_admin in admin.site._registry.items():
-        yield from ((model, pattern) for pattern in model_admin.get_urls())
-
-
-def addresses() -> list[tuple[type[Model] | None, str]]:
-    """Every page of the admin, for each model with the first of its rows."""
-    found: dict[str, type[Model] | None] = {}
-    for model, pattern in patterns():
-        row = model._default_manager.first() if model else None
-        for args in ([], [row.pk] if row else [], [row.pk, 1] if row else [], ["inference"]):
-            with contextlib.suppress(NoReverseMatch):
-                if pattern.name and pattern.name not in OWN:
-                    found[reverse(f"admin:{pattern.name}", args=args)] = model
-    return [(model, address) for address, model in found.items()]
-
-
-def bodies(model: type[Model] | None, address: str) -> Iterator[dict[str, Any]]:
-    """What might be sent to a page: a form; to a list also its rows, and each action."""
-    yield CRAFTED
-    if model is None or not address.endswith(f"/{model._meta.model_name}/"):
-        return
-    keys = [str(row.pk) for row in model._default_manager.all()]
-    name = model._meta.pk.name
-    rows = {f"form-{i}-{name}": key for i, key in enumerate(keys)}
-    values = {f"form-{i}-{field}": value for i in range(len(keys)) for field, value in CRAFTED.items()}
-    yield (
-        CRAFTED | values | rows | {"form-TOTAL_FORMS": len(keys), "form-INITIAL_FORMS": len(keys), "_save": "Save"}
-    )
-    actions = cast(Any, admin.site._registry[model].actions)
-    for action in (*actions, "delete_selected"):
-        yield CRAFTED | {"action": action, "_selected_action": keys, "index": "0"}
+def keys() -> Keys:
+    return {model: [row.pk for row in model._default_manager.all()] for model in admin.site._registry}
 
 
 def everything() -> list[str]:
@@ -117,9 +63,10 @@ def test_a_viewer_changes_nothing_at_any_address_by_any_method(page: Client, slu
     page.force_login(viewer)
     viewer.refresh_from_db()
     before, stats = everything(), sluice.stats([QUEUE])
-    found = addresses()
+    there = keys()
+    found = addresses(there)
     for model, address in found:
-        for body in bodies(model, address):
+        for body in bodies(model, address, there):
             page.post(address, body)
         for method in (page.put, page.patch, page.delete):
             method(address)
@@ -133,7 +80,7 @@ def test_a_viewer_changes_nothing_at_any_address_by_any_method(page: Client, slu
 def test_the_same_requests_of_a_superuser_change_much(page: Client) -> None:
     before = set(everything())
     for model in (Tier, QueueLimit, Job, ApiKey, Tenant):
-        for body in bodies(model, url(model, "changelist")):
+        for body in bodies(model, url(model, "changelist"), keys()):
             page.post(url(model, "changelist"), body)
     assert len(set(everything()) - before) > 10
 

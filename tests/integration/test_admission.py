@@ -13,7 +13,7 @@ from inference.admission import engines
 from inference.admission.terms import Reason
 from inference.broker import Broker
 from inference.limits import KeyLimits, TenantLimits
-from inference.models import Job, QueueLimit, ServedModel, Tier
+from inference.models import Job, LengthClass, QueueLimit, ServedModel, Tier
 from inference.states import WorkerState
 from tests import factories
 from tests.integration import broker_jobs, submitting
@@ -170,6 +170,20 @@ def test_capacity_grows_with_the_workers(sluice: Broker) -> None:
     submit()
     submit()
     assert refused().code == "wait_too_long"
+
+
+@pytest.mark.parametrize("capped", ["tier", "queue", "length"])
+def test_a_cap_in_flight_makes_the_wait_longer_though_slots_are_free(sluice: Broker, capped: str) -> None:
+    Tier.objects.filter(name="standard").update(max_wait_seconds=20)
+    ready(slots=8)
+    if capped == "queue":
+        QueueLimit.objects.create(queue=QUEUE, max_in_flight=1)
+    else:
+        rows = {"tier": Tier.objects.filter(name="standard"), "length": LengthClass.objects.filter(name="short")}
+        rows[capped].update(max_in_flight=1)
+    submit()
+    error = refused()  # behind the one, in the one slot
+    assert (error.code, error.details["current"]) == ("wait_too_long", 25_606)
 
 
 def test_a_cold_start_queues(sluice: Broker) -> None:

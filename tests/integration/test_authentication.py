@@ -4,11 +4,14 @@ import asyncio
 import threading
 
 import pytest
+from django.db import OperationalError
 
 from inference import errors
-from inference.api import authentication
+from inference.api import ahead, authentication
+from inference.models import ApiKey
 from inference.preparation import Caller
 from tests import factories
+from tests.waiting import until
 
 pytestmark = [pytest.mark.usefixtures("database"), pytest.mark.once]
 
@@ -82,3 +85,46 @@ async def test_a_look_up_that_takes_long_is_joined_by_nobody_since_the_key_may_b
     await asyncio.gather(first, later, return_exceptions=True)
 
     assert look_up.asked == 2
+
+
+@pytest.fixture
+def key(monkeypatch: pytest.MonkeyPatch) -> str:
+    """A real key, looked up as soon as it is used again."""
+    authentication.forget()
+    monkeypatch.setattr(authentication, "MAX_AGE_SECONDS", 60.0)
+    monkeypatch.setattr(ahead, "LEAD_SECONDS", 120.0)
+    return factories.make_key()[1]
+
+
+async def test_a_key_in_use_is_looked_up_before_it_must_be_waited_for(key: str) -> None:
+    await authentication.caller_by_header(f"Bearer {key}")
+    [(known_until, _)] = authentication._known.values()
+    for _ in range(5):
+        assert (await authentication.caller_by_header(f"Bearer {key}")).tenant == "default"
+
+    await asyncio.to_thread(until, lambda: next(iter(authentication._known.values()))[0] > known_until)
+
+
+async def test_a_key_in_use_is_forgotten_as_soon_as_it_is_found_revoked(key: str) -> None:
+    await authentication.caller_by_header(f"Bearer {key}")
+    await ApiKey.objects.aupdate(revoked=True)
+    await authentication.caller_by_header(f"Bearer {key}")  # as was known of it less than a second ago
+
+    await asyncio.to_thread(until, lambda: not authentication._known)
+    with pytest.raises(errors.Unauthenticated):
+        await authentication.caller_by_header(f"Bearer {key}")
+
+
+async def test_a_look_up_ahead_that_fails_changes_nothing(key: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    await authentication.caller_by_header(f"Bearer {key}")
+    known = dict(authentication._known)
+    failed = threading.Event()
+
+    def away(_key: str) -> Caller:
+        failed.set()
+        raise OperationalError("away")
+
+    monkeypatch.setattr(authentication, "_look_up", away)
+    await authentication.caller_by_header(f"Bearer {key}")
+    await asyncio.to_thread(until, lambda: failed.is_set() and not ahead._running)
+    assert authentication._known == known

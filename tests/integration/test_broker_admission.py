@@ -204,6 +204,7 @@ def asked_of(step: Ask, ids: list[UUID]) -> Asked:
             caps=step.caps,
             max_wait_ms=step.max_wait_ms,
             slots=2,
+            own_slots=step.own_slots,
             prompt_ms=2.0,
             output_ms=10.0,
             expected_tokens=100,

@@ -195,6 +195,22 @@ def test_while_nothing_is_known_an_earlier_read_is_better_than_none(broker: Brok
     assert standing(broker) == (1020, 0)
 
 
+def test_a_job_that_ends_in_the_next_month_is_paid_from_that_one(broker: Broker) -> None:
+    know(broker, 1000)
+    next_month = date(2026, 12, 1)
+    broker.end_spending(broker.begin_spending([ANN], next_month), next_month, {ANN: 0})
+    [job_id] = ids()
+    broker.admit(asked([job_id]))
+    broker.publish([make_entry(job_id=job_id)])
+    assert broker.spending([ANN], next_month)[ANN] == (0, COST)
+
+    [claimed] = broker_jobs.claim(broker)
+    broker.ack_many([Ending(claimed.token, "succeeded", cost_nano=70, month="2026-12")])
+
+    assert standing(broker) == (1000, 0)
+    assert broker.spending([ANN], next_month)[ANN] == (70, 0)
+
+
 def test_months_are_apart(broker: Broker) -> None:
     know(broker, 1000)
 

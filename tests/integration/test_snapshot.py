@@ -121,3 +121,32 @@ def test_many_threads_share_one_read(database: None, monkeypatch: pytest.MonkeyP
         thread.join()
 
     assert len(reads) == 1
+
+
+def test_who_finds_limits_young_enough_waits_for_no_read(database: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Clock().replace_in("inference.snapshot", monkeypatch)
+    first = snapshot.limits()
+    begun, may_end = threading.Event(), threading.Event()
+    read = snapshot.read
+
+    def held_up() -> object:
+        begun.set()
+        assert may_end.wait(10)
+        return read()
+
+    def look_ahead() -> None:
+        snapshot.limits(max_age_seconds=0.5)
+        connection.close()
+
+    monkeypatch.setattr(snapshot, "read", held_up)
+    clock.seconds += 0.7
+    reader = threading.Thread(target=look_ahead)
+    reader.start()
+    assert begun.wait(10)
+    assert snapshot.limits() is first
+    assert snapshot.seconds_left() == pytest.approx(0.3)
+    may_end.set()
+    reader.join()
+
+    assert snapshot.seconds_left() == pytest.approx(1)
+    assert snapshot.limits() is not first

@@ -136,8 +136,14 @@ def test_a_cold_start_may_be_waited_for_and_an_own_cap_asks_for_no_wait() -> Non
 
 
 def test_capacity_is_slots_by_rate_by_wait() -> None:
-    fleet = capacity.Fleet(2, 64, is_ready=True)
-    assert capacity.jobs(fleet, mean_seconds=2.0, wait_seconds=30.0) == 960
+    assert capacity.jobs(64, mean_seconds=2.0, wait_seconds=30.0) == 960
+
+
+@pytest.mark.parametrize(
+    ("caps", "slots"), [((), None), ((None, 64), None), ((None, 9, 4), 4), ((0, None), 1), ((100,), None)]
+)
+def test_caps_in_flight_leave_a_queue_fewer_slots(caps: tuple[int | None, ...], slots: int | None) -> None:
+    assert capacity.own_slots(capacity.Fleet(2, 64, is_ready=True), caps) == slots
 
 
 def test_bytes_follow_the_engines_unless_an_admin_says() -> None:
@@ -160,12 +166,12 @@ def test_a_job_waits_behind_its_own_tier_and_weightier_ones() -> None:
 
 
 @pytest.mark.parametrize(
-    ("seconds", "caps", "most"),
-    [(None, QueueCaps(50), 50), (10, QueueCaps(50), 8), (100, QueueCaps(50), 50), (0.1, QueueCaps(50), 4)],
+    ("seconds", "cap", "most"), [(None, 50, 50), (10, 50, 8), (100, 50, 50), (0.1, 50, 4), (0.1, 2, 2)]
 )
 def test_what_may_wait_is_the_cap_or_what_starts_in_time_and_no_less_than_runs_at_once(
-    seconds: float | None, caps: QueueCaps, most: int
+    seconds: float | None, cap: int, most: int
 ) -> None:
     waits = broker.QueueStats(QUEUE, jobs=2, tokens=0, oldest_arrival_ms=None, leases=0, work_seconds=10)
-    tier, model = factories.make_tier_limits(max_wait_seconds=seconds), factories.make_model_limits()
-    assert capacity.most_jobs(model, tier, caps, capacity.Fleet(1, 4, is_ready=True), waits) == most
+    tier = factories.make_tier_limits(max_wait_seconds=seconds, max_queued_jobs=cap)
+    limits = factories.make_limits(tiers={"standard": tier})
+    assert capacity.most_jobs(limits, waits, [Replica(factories.MODEL, ("*",), 4, is_ready=True)]) == most

@@ -53,7 +53,7 @@ def tier(**changes: Any) -> Row:
         ({"max_tokens": 2999}, ["max tokens of 2,999 is below the 3,000"]),
         ({"max_in_flight": 3}, ["max in flight of 3 is below the 4 that there are now: no more start"]),
         ({"max_in_flight": 4}, []),
-        ({"is_paused": True}, ["its 12 jobs waiting would not start"]),
+        ({"is_paused": True}, ["nothing of it would start until it is resumed; 12 jobs wait"]),
         ({"is_draining": True}, ["it would take no more jobs (503)"]),
     ],
 )

@@ -5,8 +5,8 @@ import uuid
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from django.utils import timezone
 
+from inference import clock
 from inference.dashboard import texts
 from inference.models import Job
 from inference.templatetags import shown
@@ -82,9 +82,12 @@ def test_a_very_long_text_is_cut_and_says_so() -> None:
     ("seconds", "text"),
     [(None, ""), (-5, "at once"), (0.2, "in about 1 s"), (12, "in about 12 s"), (400, "in about 7 min")],
 )
-def test_a_start_is_foretold_in_whole_seconds(seconds: float | None, text: str) -> None:
-    moment = None if seconds is None else timezone.now() + timedelta(seconds=seconds)
-    assert shown.until(moment) == text
+def test_a_start_is_foretold_in_whole_seconds(
+    seconds: float | None, text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    monkeypatch.setattr(clock, "reckoned", lambda: now)
+    assert shown.until(None if seconds is None else now + timedelta(seconds=seconds)) == text
 
 
 @pytest.mark.parametrize(

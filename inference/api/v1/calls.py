@@ -12,6 +12,7 @@ import uuid_utils.compat
 from inference import errors, executor, fields, results, snapshot, submission
 from inference.admission import holds
 from inference.admission.holds import Hold
+from inference.api import ahead
 from inference.broker.types import CHUNK, END, GAP, INTERRUPTED, Event
 from inference.models import Job
 from inference.states import HOLD_ENDED, TERMINAL, Endpoint, JobStatus
@@ -54,6 +55,7 @@ class Call:
     ) -> Accepted:
         """Submit the job. Raises what `submission.submit` and `executor.run_for` raise."""
         job_id = self.inbox.job_id
+        ahead.plan("limits", _read_limits, seconds_left=snapshot.seconds_left())
         work = executor.run_for(
             body_bytes, _submit, self.caller, endpoint, body, job_id=job_id, mailbox=mailbox, synchronous=True
         )
@@ -134,6 +136,11 @@ def answer(job: Job) -> str:
 def new_job_id() -> uuid.UUID:
     """Return an id for a job to be: made before the job, so that its events can be listened for."""
     return uuid_utils.compat.uuid7()
+
+
+async def _read_limits() -> None:
+    """Read the limits that submissions go by, before they are too old."""
+    await executor.run(snapshot.limits, max_age_seconds=ahead.LEAD_SECONDS)
 
 
 def _submit(

@@ -1,10 +1,11 @@
 -- numbers (queues, jobs, ms that a reservation holds; limits, below 0 where there is none: of the key requests a second,
 -- requests and tokens a minute; of the tenant requests and tokens a minute, jobs waiting, jobs unfinished; payers), tenant,
 -- owner, ticket, month, {payer, its budget}...,
--- {queue, numbers (caps in jobs, tokens, bytes and longest wait ms, each below 0 where there is none; slots, ms a prompt
--- token, ms an output token, expected output where nothing is known, bytes that may wait in all queues or below 0, most
--- jobs on hold, whether jobs may spill, how many of the queues that follow come first in line, how many follow;
--- billionths that a prompt token, an output token and a ms of service cost), keys of what was learned of outputs and speed
+-- {queue, numbers (caps in jobs, tokens, bytes and longest wait ms, each below 0 where there is none; slots; slots that caps
+-- in flight leave it, or below 0; ms a prompt token, ms an output token, expected output where nothing is known, bytes that
+-- may wait in all queues or below 0, most jobs on hold, whether jobs may spill, how many of the queues that follow come
+-- first in line, how many follow; billionths that a prompt token, an output token and a ms of service cost), keys of what was
+-- learned of outputs and speed
 -- less the prefix, all queues of the model...}...,  {id, numbers (which queue, prompt tokens, most output, bytes)}...
 -- ->  {what refuses or '', its name, limit, value, more asked for, ms until it may fit or '', of a budget what is spent,
 --      {requests and tokens of the key in a minute, ms until that has cleared, the same of the tenant} or '' each,
@@ -23,9 +24,9 @@ end
 
 for i = 1, queue_count do
   local queue = { name = ARGV[at], jobs = 0, tokens = 0, bytes = 0, work = 0, all = {} }
-  queue.cap_jobs, queue.cap_tokens, queue.cap_bytes, queue.max_wait, queue.slots, queue.prompt_ms, queue.output_ms,
-    queue.expected, queue.cap_all, queue.most_held, queue.may_spill, queue.line, queue.count, queue.prompt_cost,
-    queue.output_cost, queue.ms_cost = struct.unpack('<dddddddddddddddd', ARGV[at + 1])
+  queue.cap_jobs, queue.cap_tokens, queue.cap_bytes, queue.max_wait, queue.slots, queue.own_slots, queue.prompt_ms,
+    queue.output_ms, queue.expected, queue.cap_all, queue.most_held, queue.may_spill, queue.line, queue.count,
+    queue.prompt_cost, queue.output_cost, queue.ms_cost = struct.unpack('<ddddddddddddddddd', ARGV[at + 1])
   queue.output, queue.speed = ARGV[at + 2], ARGV[at + 3]
   for j = 1, queue.count do queue.all[j] = ARGV[at + 3 + j] end
   queue.learned = call('MGET', P .. queue.output, P .. queue.speed)
@@ -103,14 +104,23 @@ local function cards(kind, names, most)
   return sum
 end
 
--- Ms that the last of these jobs would wait, behind all of its own and of weightier tiers. `kept` are not there yet.
-local function wait_of(queue, kept)
-  local before = cards('a:', queue.all, queue.line) + cards('r:', queue.all, queue.line) + kept
-  local free = math.max(0, queue.slots - cards('l:', queue.all, queue.count))
-  local to_end = before + queue.jobs - free
+-- Ms that the last of these jobs would wait behind so many in `slots`, of which `leases` run. `kept` are not there yet.
+local function wait_behind(queue, waiting, kept, work, leases, slots)
+  local to_end = waiting + kept + queue.jobs - math.max(0, slots - leases)
   if to_end <= 0 then return 0 end
-  local known = math.max(1, before + queue.jobs - kept)
-  return math.ceil(to_end * (sum_of('work', queue.all, queue.line) + queue.work) / known / queue.slots)
+  return math.ceil(to_end * (work + queue.work) / math.max(1, waiting + queue.jobs) / slots)
+end
+
+-- Behind all of its own and of weightier tiers; where caps in flight leave the queue fewer slots, behind its own in those.
+local function wait_of(queue, kept)
+  local waiting = cards('a:', queue.all, queue.line) + cards('r:', queue.all, queue.line)
+  local leases, work = cards('l:', queue.all, queue.count), sum_of('work', queue.all, queue.line)
+  local wait = wait_behind(queue, waiting, kept, work, leases, queue.slots)
+  if queue.own_slots < 0 then return wait end
+  local own = { queue.name }
+  local own_waiting = cards('a:', own, 1) + cards('r:', own, 1)
+  local own_wait = wait_behind(queue, own_waiting, kept, sum_of('work', own, 1), cards('l:', own, 1), queue.own_slots)
+  return math.max(wait, own_wait)
 end
 
 local function check_amount(what, queue, hash, names, most, limit, asked)
@@ -175,7 +185,8 @@ local function check_queue(queue)
     return nil
   end
   if refused[5] > refused[3] and refused[1] ~= 'wait' then return refused end    -- it never fits
-  local expected = queue.slots / math.max(1, queue.work / queue.jobs)
+  local slots = queue.own_slots < 0 and queue.slots or queue.own_slots
+  local expected = slots / math.max(1, queue.work / queue.jobs)
   refused[6] = give_turn(queue.name, ticket, queue.jobs, drain_of(queue.name, expected, now), now)
   return refused
 end
