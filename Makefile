@@ -13,6 +13,8 @@ ONLY ?=
 SEED ?=
 FAULTS ?= 100
 CALLS ?= 2000
+JOBS ?= 20000
+CAP ?= 1000
 DATABASE ?= sqlite
 
 BIN := .venv/bin
@@ -21,7 +23,7 @@ MANAGE := $(BIN)/python manage.py
 # Recipes that run for long begin with exec: a signal to make must reach the process, not a shell above it.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run demo test faults holds bench system-packages check lint format clean distclean
+.PHONY: help setup run demo test faults holds spill bench system-packages check lint format clean distclean
 
 help: ## Show this help
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -56,6 +58,9 @@ faults: setup system-packages ## Break a running stack again and again, ten faul
 
 holds: setup system-packages ## Hold calls at a full queue on one web process, and say what they cost it (CALLS=2000 DATABASE=sqlite|postgresql)
 	@exec env HELD_CALLS=$(CALLS) $(BIN)/pytest --database $(DATABASE) --log-cli-level=INFO tests/acceptance/test_holding.py $(ARGS)
+
+spill: setup ## Have far more jobs spill than their queue takes, and kill who feeds it (JOBS=20000 CAP=1000)
+	@exec env SPILL_JOBS=$(JOBS) SPILL_CAP=$(CAP) $(BIN)/pytest --durations=1 tests/acceptance/test_spilling.py $(ARGS)
 
 bench: setup ## Measure against baselines and write bench/results.md (ONLY="B1 B2" for some rows)
 	@exec $(BIN)/python -m bench $(ONLY)

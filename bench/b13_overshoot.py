@@ -115,6 +115,7 @@ class Asked:
 def measure(say: Say, asking: int) -> Measured:
     """Set each limit alone, then several together, and ask for more than fits."""
     with web.ours(PROCESSES) as ours:
+        ours.update("Tier", {"name": TIER}, on_full="reject")  # what spills is over no limit of its queue
         size = _size(ours)
         found = []
         for number, case in enumerate(_cases(asking // 3)):

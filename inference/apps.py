@@ -10,5 +10,5 @@ class InferenceConfig(AppConfig):
     verbose_name = "Queues, tenants and jobs"
 
     def ready(self) -> None:
-        """Register the system checks."""
-        from inference import checks  # noqa: F401, PLC0415 - registration needs the app registry
+        """Register the system checks, and what goes with a row."""
+        from inference import checks, signals  # noqa: F401, PLC0415 - registration needs the app registry

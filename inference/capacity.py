@@ -7,15 +7,31 @@ does not refuse. Where none is live, and the model may be started from none, one
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Protocol
 
 from inference import routing
-from inference.limits import ModelLimits, QueueCaps, TierLimits
+from inference.limits import Limits, ModelLimits, QueueCaps, TierLimits
 
 BYTES_PER_TOKEN: Final = 4
 """Of a request, on average: what tokenizers of English text come to."""
 TIMES_HELD: Final = 2
 """Requests may wait for twice as many tokens as the engines can hold."""
+
+
+class Backlog(Protocol):
+    """What waits in a queue."""
+
+    @property
+    def queue(self) -> str:
+        """Its name."""
+
+    @property
+    def jobs(self) -> int:
+        """How many."""
+
+    @property
+    def work_seconds(self) -> float:
+        """What they are expected to take, each for itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +90,32 @@ def borne_seconds(tier: TierLimits, model: ModelLimits, fleet: Fleet) -> float |
 def jobs(slots: int, *, mean_seconds: float, wait_seconds: float) -> int:
     """Return how many jobs of that service time begin in so many slots within that wait."""
     return math.floor(slots * wait_seconds / max(mean_seconds, 1e-6))
+
+
+def most_jobs(limits: Limits, waits: Backlog, replicas: Iterable[Replica]) -> int:
+    """Return what may wait in a queue: its cap, or what its fleet starts within the tier's max wait.
+
+    No less than the fleet runs at once, or it would never run full.
+    """
+    name = routing.parse(waits.queue)
+    model, tier, caps = (
+        limits.models[name.model],
+        limits.tiers[name.tier],
+        limits.queue_caps(waits.queue, name.tier),
+    )
+    serving = fleet(model, waits.queue, replicas)
+    wait = max_wait_seconds(tier, caps, model, serving)
+    if wait is None:
+        return caps.jobs
+    slots = own_slots(serving, limits.caps_in_flight(waits.queue, name.tier, name.length)) or serving.slots
+    return min(caps.jobs, max(slots, jobs(slots, mean_seconds=mean_seconds(model, waits), wait_seconds=wait)))
+
+
+def mean_seconds(model: ModelLimits, waits: Backlog) -> float:
+    """Return the service time of a job like those that wait; where none does, of a usual answer."""
+    if waits.jobs:
+        return waits.work_seconds / waits.jobs
+    return model.default_output_tokens / model.decode_tokens_per_second
 
 
 def model_bytes(model: ModelLimits, replicas: int) -> int:

@@ -65,6 +65,8 @@ def of_tier(before: Any, after: Any, rows: Sequence[QueueRow]) -> list[str]:
     told = _caps(TIER_CAPS, before, after, rows, f"Tier {after}")
     told += _in_flight(f"Tier {after}", before, after, _most_running(rows, lambda row: row.model))
     told += _holding(before, after, rows)
+    if before.on_full == OnFull.SPILL and after.on_full != OnFull.SPILL:
+        told.append(f"Tier {after}: jobs that a full queue would spill get 429. Those spilled come in as before.")
     waits = [row.expected_wait_seconds for row in rows if row.expected_wait_seconds is not None]
     then = "new jobs get 429 until it is shorter"
     return told + lowered(
@@ -156,9 +158,9 @@ def _caps(fields: Mapping[str, str], before: Any, after: Any, rows: Iterable[Que
 
 
 def _holding(before: Any, after: Any, rows: Sequence[QueueRow]) -> list[str]:
-    if before.on_full != OnFull.HOLD:
+    if before.on_full == OnFull.REJECT:
         return []
-    if after.on_full != OnFull.HOLD:
+    if after.on_full == OnFull.REJECT:
         return [f"Tier {after}: calls that a full queue would take on hold get 429 at once."]
     most = max((row.on_hold for row in rows), default=0)
     what, then = f"Tier {after}: max held jobs", "more calls get 429 at once until there are fewer"

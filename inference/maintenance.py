@@ -16,7 +16,7 @@ from django.db.models.functions import Coalesce
 
 from inference import broker, budgets, deadlines, fleet, lifecycle, retries, routing, snapshot
 from inference.models import Job, ServedModel
-from inference.states import JobStatus, ReleaseReason
+from inference.states import WAITING, JobStatus, ReleaseReason
 
 logger = logging.getLogger(__name__)
 
@@ -45,7 +45,7 @@ def reap() -> int:
 
 
 def expire(now: datetime) -> int:
-    """End queued jobs whose hold or start deadline has passed, and tell those who wait. Returns how many.
+    """End waiting jobs whose hold or start deadline has passed, and tell those who wait. Returns how many.
 
     A deadline's clock runs only while a worker of the model is ready and the queue is not paused
     (`inference.deadlines`); a hold's always, for somebody's connection is held.
@@ -139,14 +139,15 @@ def _task_name(body: bytes) -> str:
 
 
 def _clocked(model: str, now: datetime) -> Iterator[tuple[QuerySet[Job], datetime]]:
-    """Return the model's queued jobs by the clocks that run, each with since when."""
+    """Return the model's waiting jobs by the clocks that run, each with since when."""
     clocks = deadlines.clocks(model, now=now)
-    jobs = Job.objects.filter(status=JobStatus.QUEUED, model=model, start_deadline_at__lte=now)
-    if clocks.ready_since is not None:
-        yield jobs.exclude(_in(clocks.apart)) if clocks.apart else jobs, clocks.ready_since
-    for queue, since in clocks.apart.items():
-        if since is not None:
-            yield jobs.filter(_in([queue])), since
+    for status in sorted(WAITING):  # one at a time: SQLite uses a partial index only for its very condition
+        jobs = Job.objects.filter(status=status, model=model, start_deadline_at__lte=now)
+        if clocks.ready_since is not None:
+            yield jobs.exclude(_in(clocks.apart)) if clocks.apart else jobs, clocks.ready_since
+        for queue, since in clocks.apart.items():
+            if since is not None:
+                yield jobs.filter(_in([queue])), since
 
 
 def _in(queues: Iterable[str]) -> Q:

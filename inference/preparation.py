@@ -213,7 +213,7 @@ def _prepared(caller: Caller, draft: Draft, prompt_tokens: int, limits: Limits, 
 
 
 def finish(
-    item: Prepared, learned: estimates.Learned, *, hold_seconds: float | None
+    item: Prepared, learned: estimates.Learned, *, hold_seconds: float | None, is_spilled: bool
 ) -> tuple[NewJob, broker.Entry]:
     """Return the row and the entry of a request that was admitted, estimated by what is known now."""
     draft, caller = item.draft, item.caller
@@ -234,6 +234,7 @@ def finish(
         estimate_seconds=learned.rates(draft.model).seconds(item.demand.prompt_tokens, expected),
         created_at=item.created_at,
         start_deadline_at=item.created_at + _may_wait(draft),
+        is_spilled=is_spilled,
         hold_ends_at=None if hold_seconds is None else item.created_at + timedelta(seconds=hold_seconds),
     )
     return job, _entry(job, item)

@@ -35,6 +35,10 @@ class Reconciled:
     """Jobs that a tenant's caps counted, and that are nowhere."""
     unreserved: int = 0
     """Jobs for whose costs a budget kept room, and that are nowhere."""
+    unspilled: int = 0
+    """Jobs that counted as spilled, and whose rows are not."""
+    spilled: int = 0
+    """Spilled rows that the broker did not know."""
 
 
 @dataclass(slots=True)
@@ -72,14 +76,19 @@ class Reconciler:
     """The broker's place in its entries."""
     tenants: Walk = field(default_factory=Walk)
     payers: Walk = field(default_factory=Walk)
+    queues: Walk = field(default_factory=Walk)
+    spilled_after: uuid.UUID = START
+    """The last spilled row looked at."""
 
     def run(self, now: datetime) -> Reconciled:
         """Put right what a bounded time allows. Raises broker.BrokerAway and django.db.Error: nothing is lost."""
         with maintenance.only_one("reconcile") as is_ours:
             if not is_ours:
                 return Reconciled()
+            # What is published first keeps what it reserved in budgets and rates.
             moved = self._publish(now), self._rescue(now), self._discard(now)
-            done = Reconciled(*moved, self._sweep_tenants(), self._sweep_costs())
+            swept = self._sweep_tenants(), self._sweep_costs(), self._unspill()
+            done = Reconciled(*moved, *swept, self._spill())
         if done != Reconciled():
             logger.warning("Queue and rows differed: %s", done, extra={"action": "reconciled"})
         return done
@@ -120,6 +129,36 @@ class Reconciler:
     def _sweep_costs(self) -> int:
         """Keep no room in a budget for the costs of such a job."""
         return self.payers.go(snapshot.limits().budgets, broker.get_broker().sweep_costs)
+
+    def _spill(self) -> int:
+        """Know the spilled rows as such again that the broker does not: Redis was wiped."""
+        ends_at, count = time.monotonic() + RUN_SECONDS, 0
+        while time.monotonic() < ends_at:
+            found = Job.objects.filter(status=JobStatus.SPILLED, id__gt=self.spilled_after).order_by("id")
+            ids = list(found.values_list("id", flat=True)[: maintenance.CHUNK])
+            count += _spill_unknown(ids)
+            self.spilled_after = ids[-1] if len(ids) == maintenance.CHUNK else START
+            if self.spilled_after == START:
+                break
+        return count
+
+    def _unspill(self) -> int:
+        """Count no job as spilled whose row is not: who was to write or publish it died."""
+        return self.queues.go(snapshot.limits().queues(), _drop_unspilled)
+
+
+def _spill_unknown(ids: list[uuid.UUID]) -> int:
+    missing = set(ids).difference(broker.get_broker().known(ids))
+    rows = Job.objects.filter(id__in=missing).defer("request", "result") if missing else ()
+    return sum(broker.get_broker().spill([publication.entry_of(job, tenant_weight=1.0) for job in rows]))
+
+
+def _drop_unspilled(queue: str, cursor: str, count: int) -> tuple[str, int]:
+    after, ids = broker.get_broker().spilled(queue, cursor, count)
+    spilled = Job.objects.filter(id__in=ids, status=JobStatus.SPILLED).values_list("id", flat=True) if ids else ()
+    gone = set(ids).difference(spilled)
+    broker.get_broker().unspill(gone)
+    return after, len(gone)
 
 
 def _waiting(after: uuid.UUID, now: datetime) -> list[Job]:

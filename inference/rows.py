@@ -6,6 +6,7 @@ from datetime import datetime
 from inference import waiting
 from inference.objectives import Objective
 from inference.states import WorkerState
+from inference.watermarks import Watermark
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +33,10 @@ class QueueRow:
     """Most jobs that may wait, set by an admin for this queue alone; None: as its tier."""
     on_hold: int = 0
     """Of the backlog, taken beyond the caps for a while."""
+    spilled: int = 0
+    """Jobs kept out of it while it is full; not in the backlog."""
+    watermark: Watermark = Watermark.NONE
+    """The highest that jobs, tokens or bytes have reached of what may wait."""
     capacity: int | None = None
     """Jobs that its live workers start within the tier's max wait; None: that has no bound."""
     claims_per_second: float = 0.0

@@ -1,5 +1,7 @@
 """What pages, API, metrics and Flower show: each number is computed here, once."""
 
+import functools
+import operator
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -8,15 +10,35 @@ from typing import Final, Literal
 
 from django.db.models import Count, Q, QuerySet
 
-from inference import broker, capacity, clock, errors, estimates, fleet, objectives, routing, snapshot, waiting
+from inference import (
+    broker,
+    capacity,
+    clock,
+    errors,
+    estimates,
+    fleet,
+    objectives,
+    routing,
+    snapshot,
+    waiting,
+    watermarks,
+)
+from inference.limits import QueueCaps
 from inference.models import Job, Worker
 from inference.objectives import Starts
 from inference.outlook import Outlook, QueueOutlook
 from inference.rows import JobCounts, JobWaiting, QueueRow, RatesRow, Totals, WorkerRow
-from inference.states import JobStatus, WorkerState
+from inference.states import WAITING, JobStatus, WorkerState
+from inference.watermarks import Watermark
 
 NO_JOBS: Final = JobCounts(queued=0, unfinished=0)
 _IN_TRANSIT: Final = "just claimed, or about to be published"
+_SPILLED: Final = JobWaiting(
+    reason=waiting.Reason.SPILLED,
+    detail="its queue was full: it comes in when that empties, the oldest of each tenant by turns",
+    position=None,
+    expected_start=None,
+)
 
 
 def look(*, names_operators: bool = False) -> Outlook:
@@ -53,16 +75,18 @@ def control_row() -> QueueRow:
 def waiting_of(
     jobs: Iterable[Job], outlook: Outlook | None = None, *, names_operators: bool = False
 ) -> dict[uuid.UUID, JobWaiting]:
-    """Why each of the jobs waits that are queued; empty while Redis is away. Costs the same whatever waits."""
+    """Why each of the jobs waits that wait; queued ones not while Redis is away. Costs the same whatever waits."""
+    jobs = list(jobs)
+    spilled = {job.pk: _SPILLED for job in jobs if job.status == JobStatus.SPILLED}
     queued = [job.pk for job in jobs if job.status == JobStatus.QUEUED]
     if not queued:
-        return {}
+        return spilled
     try:
         outlook = outlook or look(names_operators=names_operators)
         found = outlook.of_jobs(queued)
     except broker.BrokerAway:
-        return {}
-    return {job_id: _job_waiting(found, job_id, outlook.now) for job_id in queued}
+        return spilled
+    return spilled | {job_id: _job_waiting(found, job_id, outlook.now) for job_id in queued}
 
 
 def worker_rows(workers: Iterable[Worker] | None = None, *, names_operators: bool = False) -> list[WorkerRow]:
@@ -128,9 +152,9 @@ def totals_by(part: Literal["queue", "model", "tier", "length"], rows: Sequence[
 def unfinished_by(part: Literal["tenant", "api_key"]) -> dict[str, JobCounts]:
     """Count the jobs that wait or run, by whose they are; those of nobody's key are left out."""
     found = (
-        Job.objects.filter(Q(status=JobStatus.QUEUED) | Q(status=JobStatus.RUNNING))
+        Job.objects.filter(functools.reduce(operator.or_, [Q(status=s) for s in (*WAITING, JobStatus.RUNNING)]))
         .values_list(f"{part}_id")
-        .annotate(queued=Count("id", filter=Q(status=JobStatus.QUEUED)), unfinished=Count("id"))
+        .annotate(queued=Count("id", filter=Q(status__in=WAITING)), unfinished=Count("id"))
         .order_by()
     )
     return {whose: JobCounts(queued=queued, unfinished=unfinished) for whose, queued, unfinished in found if whose}
@@ -166,6 +190,7 @@ def _not_found(job_id: uuid.UUID) -> errors.NotFound:
 def _queue_row(outlook: Outlook, queue: str, found: QueueOutlook, starts: Sequence[Starts]) -> QueueRow:
     stats, name, first = outlook.stats[queue], routing.parse(queue), found.waiting
     own, tier = outlook.limits.of_queue(queue), outlook.limits.tiers[name.tier]
+    caps = outlook.limits.queue_caps(queue, name.tier)
     return QueueRow(
         queue=stats.queue,
         model=name.model,
@@ -175,10 +200,12 @@ def _queue_row(outlook: Outlook, queue: str, found: QueueOutlook, starts: Sequen
         tokens=stats.tokens,
         backlog_seconds=0.0 if own.is_paused else _age(stats, outlook.now),
         leases=stats.leases,
-        cap=outlook.limits.queue_caps(queue, name.tier).jobs,
+        cap=caps.jobs,
         bytes=stats.bytes,
         own_cap=own.max_jobs,
         on_hold=stats.on_hold,
+        spilled=stats.spilled,
+        watermark=_watermark(outlook, stats, caps),
         capacity=_capacity(outlook, queue),
         claims_per_second=stats.claims_per_second,
         objective=objectives.stand(tier.objective_share, tier.target_wait_seconds, starts),
@@ -200,6 +227,14 @@ def _capacity(outlook: Outlook, queue: str) -> int | None:
         return None
     slots = capacity.own_slots(serving, limits.caps_in_flight(queue, name.tier, name.length)) or serving.slots
     return capacity.jobs(slots, mean_seconds=outlook.job_seconds(queue), wait_seconds=wait)
+
+
+def _watermark(outlook: Outlook, stats: broker.QueueStats, caps: QueueCaps) -> Watermark:
+    jobs = caps.jobs
+    if outlook.limits.tiers[routing.parse(stats.queue).tier].max_wait_seconds is not None:
+        jobs = capacity.most_jobs(outlook.limits, stats, outlook.replicas)
+    used = ((stats.jobs, jobs), (stats.tokens, caps.tokens), (stats.bytes, caps.bytes))
+    return watermarks.reached(watermarks.share(*used))
 
 
 def _age(stats: broker.QueueStats, now: datetime) -> float:

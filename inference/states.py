@@ -13,7 +13,10 @@ class JobStatus(StrEnum):
     """Where a job is. Only `inference.lifecycle` moves it."""
 
     QUEUED = "queued"
-    """Accepted and waiting. Entered at submission, or from `running` by a release or a rescue."""
+    """Accepted and waiting. Entered at submission, from `spilled` by the feeder, or from `running` by a release or
+    a rescue."""
+    SPILLED = "spilled"
+    """Accepted, and kept out of its full queue until the feeder has room for it there."""
     RUNNING = "running"
     """Held by one claim. Stuck only if its lease ran out: the reaper or the reconciler rescues it."""
     SUCCEEDED = "succeeded"
@@ -26,6 +29,7 @@ class JobStatus(StrEnum):
 TRANSITIONS: Final[Mapping[JobStatus, frozenset[JobStatus]]] = MappingProxyType(
     {
         JobStatus.QUEUED: frozenset({JobStatus.RUNNING, JobStatus.CANCELLED, JobStatus.EXPIRED, JobStatus.FAILED}),
+        JobStatus.SPILLED: frozenset({JobStatus.QUEUED, JobStatus.CANCELLED, JobStatus.EXPIRED}),
         JobStatus.RUNNING: frozenset(
             {JobStatus.SUCCEEDED, JobStatus.FAILED, JobStatus.CANCELLED, JobStatus.QUEUED}
         ),
@@ -38,6 +42,9 @@ TRANSITIONS: Final[Mapping[JobStatus, frozenset[JobStatus]]] = MappingProxyType(
 
 TERMINAL: Final = frozenset({JobStatus.SUCCEEDED, JobStatus.FAILED, JobStatus.CANCELLED, JobStatus.EXPIRED})
 
+WAITING: Final = frozenset({JobStatus.QUEUED, JobStatus.SPILLED})
+"""Not started: the clock of their start deadline runs."""
+
 RETRYABLE: Final = TERMINAL - {JobStatus.SUCCEEDED}
 """What an admin may queue again by hand. Not a transition: the same job begins anew, its history kept."""
 
@@ -49,12 +56,15 @@ class OnFull(StrEnum):
     """429 at once."""
     HOLD = "hold"
     """A synchronous call waits all the same, and gets 429 if it has not started after a while; others at once."""
+    SPILL = "spill"
+    """Others are kept as rows until there is room; a synchronous call is held."""
 
 
 class JobEventKind(StrEnum):
     """One row of a job's history."""
 
     QUEUED = "queued"
+    SPILLED = "spilled"
     RUNNING = "running"
     RELEASED = "released"
     """Given back unfinished by its worker (drain, engine crash): costs no attempt."""
@@ -78,6 +88,8 @@ class FailureReason(StrEnum):
     ATTEMPTS_EXHAUSTED = "attempts_exhausted"
     """Its worker died under it `max_attempts` times."""
     RUN_TIMEOUT = "run_timeout"
+    BODY_MISSING = "body_missing"
+    """Its request is not in the storage any more, or cannot be read there."""
 
 
 HOLD_ENDED: Final = "queue_full"

@@ -6,13 +6,14 @@ import hashlib
 import logging
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from django.db import IntegrityError, InterfaceError, OperationalError, transaction
 from django.utils import timezone
 
 from inference import (
+    bodies,
     broker,
     control,
     errors,
@@ -139,8 +140,9 @@ def _queue_anew(job_id: uuid.UUID) -> None:
 
 
 def _finished(prepared: Sequence[Prepared], taken: entrance.Taken) -> Iterator[tuple[NewJob, broker.Entry]]:
-    for item, learned, hold in zip(prepared, taken.learned, taken.holds, strict=True):
-        yield preparation.finish(item, learned, hold_seconds=hold.seconds if hold else None)
+    for item, learned, hold, spilled in zip(prepared, taken.learned, taken.holds, taken.spilled, strict=True):
+        seconds = hold.seconds if hold else None
+        yield preparation.finish(item, learned, hold_seconds=seconds, is_spilled=spilled)
 
 
 def _offer(caller: Caller, prepared: Sequence[Prepared]) -> entrance.Offer:
@@ -159,6 +161,7 @@ def _offer(caller: Caller, prepared: Sequence[Prepared]) -> entrance.Offer:
                 demand=item.demand,
                 request_bytes=item.request_bytes,
                 may_be_held=item.draft.submission.synchronous,
+                may_be_spilled=not item.draft.submission.synchronous,
             )
             for item in prepared
         ],
@@ -197,12 +200,25 @@ def _offer_of(caller: Caller | None, job: Job, limits: Limits) -> entrance.Offer
 
 
 def _write(accepted: Sequence[tuple[NewJob, broker.Entry]]) -> list[Job]:
-    with transaction.atomic():
-        jobs = lifecycle.create([job for job, _ in accepted])
-        entries = [entry for _, entry in accepted]
+    with _bodies_kept([job for job, _ in accepted]) as rows, transaction.atomic():
+        jobs = lifecycle.create(rows)
+        entries = [entry for job, entry in accepted if not job.is_spilled]
         # Robust: once committed the jobs are accepted, whatever becomes of the publish.
         transaction.on_commit(functools.partial(publication.publish, entries), robust=True)
     return jobs
+
+
+@contextlib.contextmanager
+def _bodies_kept(jobs: Sequence[NewJob]) -> Iterator[list[NewJob]]:
+    """Give the jobs with their large bodies in the storage; these are dropped if what follows fails."""
+    large = [job for job in jobs if bodies.is_large(job.request_bytes)]
+    try:
+        for job in large:
+            bodies.keep(job.id, job.request)
+        yield [replace(job, request="") if bodies.is_large(job.request_bytes) else job for job in jobs]
+    except BaseException:
+        bodies.drop(job.id for job in large)
+        raise
 
 
 @contextlib.contextmanager

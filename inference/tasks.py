@@ -12,7 +12,7 @@ from celery import shared_task
 from django.db import InterfaceError, OperationalError
 from django.utils import timezone
 
-from inference import broker, clock, maintenance, reconciliation
+from inference import bodies, broker, clock, feeding, maintenance, reconciliation
 
 logger = logging.getLogger(__name__)
 
@@ -61,11 +61,25 @@ def expire() -> None:
     maintenance.expire(timezone.now())
 
 
+@shared_task(name="inference.feed", send_events=False)
+@_put_off_by_outages("feed")
+def feed() -> None:
+    """Bring spilled jobs into their queues."""
+    feeding.feed()
+
+
 @shared_task(name="inference.count_spending", send_events=False)
 @_put_off_by_outages("count_spending")
 def count_spending() -> None:
     """Hold budgets against the database."""
     maintenance.count_spending(clock.now())
+
+
+@shared_task(name="inference.prune_bodies", send_events=False)
+@_put_off_by_outages("prune_bodies")
+def prune_bodies() -> None:
+    """Remove stored requests that no job has."""
+    bodies.prune(clock.now())
 
 
 @shared_task(name="inference.prune_workers", send_events=False)

@@ -51,7 +51,10 @@ beat_schedule = {
     # Often enough that a dead worker's jobs run again within seconds of their lease's end.
     "reap": _every(min(2.0, settings.LEASE_SECONDS / 4), "inference.reap"),
     "expire": _every(2.0, "inference.expire"),
+    # A queue whose engines run it empty from the low watermark within this waits for it.
+    "feed": _every(1.0, "inference.feed"),
     "count_spending": _every(5.0, "inference.count_spending"),
     "reconcile": _every(settings.RECONCILE_SECONDS, "inference.reconcile"),
+    "prune_bodies": _every(3600.0, "inference.prune_bodies"),
     "prune_workers": _every(settings.LEASE_SECONDS, "inference.prune_workers"),
 }

@@ -134,6 +134,24 @@ ENGINE_KEY = env.str("SLUICE_ENGINE_KEY", "")
 MODELS_DIR = env.path("SLUICE_MODELS_DIR", BASE_DIR / "models")
 """Relative `source` paths of served models start here."""
 
+BODY_BYTES = env.int("SLUICE_BODY_BYTES", 256 * 1024, validate=validate.Range(min=0))
+"""Larger requests are kept in the storage, not in the database."""
+STORAGES: dict[str, Any] = {
+    "default": {
+        "BACKEND": env.str("SLUICE_STORAGE", "django.core.files.storage.FileSystemStorage"),
+        # Prompts: nobody else's to read.
+        "OPTIONS": env.json(
+            "SLUICE_STORAGE_OPTIONS",
+            {
+                "location": str(STATE_DIR / "storage"),
+                "file_permissions_mode": 0o600,
+                "directory_permissions_mode": 0o700,
+            },
+        ),
+    },
+    "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"},
+}
+
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator", "OPTIONS": {"min_length": 10}},
     {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},

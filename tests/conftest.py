@@ -69,6 +69,15 @@ def django_db_setup(
         teardown_databases(created, verbosity=0)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def storage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Keep large requests out of the state of who runs the tests."""
+    default: Any = settings.STORAGES["default"]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(default["OPTIONS"], "location", str(tmp_path_factory.mktemp("storage")))
+        yield
+
+
 @pytest.fixture(autouse=True)
 def no_limits_of_another_test() -> None:
     """Read the limits, and what jobs took, anew in each test."""

@@ -19,7 +19,7 @@ from typing import Final
 from django.db import Error, InterfaceError, OperationalError
 from django.utils import timezone
 
-from inference import broker, lifecycle, retries
+from inference import bodies, broker, lifecycle, retries
 from inference.answer import Answer
 from inference.broker.types import Claimed
 from inference.group_commit import GroupCommit
@@ -192,15 +192,14 @@ class Execution:
             async with asyncio.timeout(seconds):
                 return await self._ask(work, priority)
         except TimeoutError:  # perhaps only while the end of a complete stream was passed on
-            late = Failed(FailureReason.RUN_TIMEOUT, f"The job ran longer than {seconds:g} s.")
-            return self._completed or late
+            return self._completed or Failed(FailureReason.RUN_TIMEOUT, f"The job ran longer than {seconds:g} s.")
         except EngineRefused as refused:
             return Failed(FailureReason.BAD_REQUEST, answers.refusal(refused.body))
         except EngineGone as error:
             self._around.readiness.suspect()
             return outcomes.interrupted(error)
-        except (EngineFault, ValueError) as fault:
-            return Failed(FailureReason.ENGINE_ERROR, str(fault))
+        except (EngineFault, ValueError, bodies.Missing) as fault:
+            return Failed(outcomes.blamed(fault), str(fault))
         except Exception:  # ours: the job must end all the same
             logger.exception("a job could not be run", extra=self._context("execution_failed"))
             return Failed(FailureReason.ENGINE_ERROR, "The worker met an error.")
@@ -209,11 +208,12 @@ class Execution:
         if not self._around.readiness.has_engine:  # it fell while this waited for its turn: not under this job
             raise EngineDown("the engine fell before the job began")
         request_id = str(self._token.job_id)
+        request = work.request or await asyncio.to_thread(bodies.read, self._token.job_id)
         self._meter.start()
         if not work.streamed:
-            call = EngineCall(work.endpoint, work.request.encode(), request_id, priority)
+            call = EngineCall(work.endpoint, request.encode(), request_id, priority)
             return self._answered(await self._around.engine.generate(call))
-        body, asks_usage = answers.with_usage(work.request)
+        body, asks_usage = answers.with_usage(request)
         return await self._stream(EngineCall(work.endpoint, body, request_id, priority), wants_usage=asks_usage)
 
     def _answered(self, answer: bytes) -> Completed:

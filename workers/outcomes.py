@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from inference import lifecycle, retries
+from inference import bodies, lifecycle, retries
 from inference.broker.types import Token
 from inference.states import FailureReason, ReleaseReason
 from workers.engine import EngineDown, EngineGone
@@ -46,6 +46,11 @@ class Interrupted:
 
 
 Outcome = Completed | Failed | Cancelled | Interrupted
+
+
+def blamed(fault: Exception) -> FailureReason:
+    """Return why a job failed that the engine was not asked for, or answered wrongly."""
+    return FailureReason.BODY_MISSING if isinstance(fault, bodies.Missing) else FailureReason.ENGINE_ERROR
 
 
 def interrupted(error: EngineGone) -> Interrupted:

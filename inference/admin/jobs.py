@@ -22,7 +22,7 @@ from inference.admin.confirming import Confirms
 from inference.admin.readonly import ReadOnly
 from inference.dashboard import texts
 from inference.models import Job, JobEvent, Tier
-from inference.states import JobStatus
+from inference.states import WAITING
 from inference.templatetags import shown
 
 REFUSALS_SHOWN: Final = 3
@@ -108,7 +108,7 @@ class JobAdmin(ReadOnly, Confirms, ModelAdmin):
     @admin.display(description="queue time")
     def queue_time(self, job: Job) -> str:
         """Return how long the job waited; so far, if it waits."""
-        waits = job.status == JobStatus.QUEUED
+        waits = job.status in WAITING
         return f"{shown.age(job.created_at)} …" if waits else shown.seconds(job.queue_time_seconds)
 
     @admin.display(description="tokens in, out")

@@ -32,6 +32,8 @@ class QueueFacts:
     """Its own jobs that run."""
     held: int = 0
     """Of its jobs, those on hold."""
+    spilled: int = 0
+    """Kept out of it."""
     kept: int = 0
     """Room that is kept for those whose turn it is: refused before, and asked to come back by now."""
 
@@ -62,6 +64,9 @@ class Amount:
     work_ms: int
     cost: int = 0
     """Expected, in billionths of the currency."""
+    largest_tokens: int = 0
+    """Of any one of the jobs."""
+    largest_bytes: int = 0
 
 
 def decide(asked: Asked, amounts: Mapping[str, Amount], facts: Facts) -> Refusal | None:
@@ -134,7 +139,7 @@ def _budgets(asked: Asked, amounts: Mapping[str, Amount], facts: Facts) -> Itera
 def _queues(asked: Asked, amounts: Mapping[str, Amount], facts: Facts) -> Iterator[Refusal]:
     for terms in asked.queues:
         amount, of_queue = amounts[terms.name], facts.queues[terms.name]
-        if held(terms, amount, of_queue) is None:
+        if not is_spilled(terms, amount, of_queue) and held(terms, amount, of_queue) is None:
             yield from _queue(terms, amount, of_queue)
 
 
@@ -148,6 +153,25 @@ def held(terms: QueueTerms, amount: Amount, facts: QueueFacts) -> Refusal | None
 
 def _never_fits(refusal: Refusal) -> bool:
     return refusal.reason is not Reason.WAIT and refusal.asked > refusal.limit
+
+
+def is_spilled(terms: QueueTerms, amount: Amount, facts: QueueFacts) -> bool:
+    """Whether the jobs are kept out of the queue: it is full, or others wait before them to come in.
+
+    One that the queue would never take is refused instead, and so are all while it takes none.
+    """
+    if not terms.may_spill or not terms.caps.jobs:
+        return False
+    if any(
+        limit is not None and size > limit
+        for limit, size in (
+            (terms.caps.tokens, amount.largest_tokens),
+            (terms.caps.bytes, amount.largest_bytes),
+            (terms.model_bytes, amount.largest_bytes),
+        )
+    ):
+        return False
+    return facts.spilled > 0 or next(_queue(terms, amount, facts), None) is not None
 
 
 def _queue(terms: QueueTerms, amount: Amount, facts: QueueFacts) -> Iterator[Refusal]:

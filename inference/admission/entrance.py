@@ -51,6 +51,8 @@ class Taken:
     """Of each candidate, what its estimate goes by."""
     holds: Sequence[Hold | None]
     """Of each, on what terms it is on hold."""
+    spilled: Sequence[bool]
+    """Of each, whether it is kept out of its queue: the feeder brings it there."""
     headers: dict[str, str]
     """How the rates stand, for the answer."""
 
@@ -63,6 +65,7 @@ def admit(offer: Offer, limits: Limits) -> Taken:
     """
     learned: list[Learned] = []
     holds: list[Hold | None] = []
+    spilled: list[bool] = []
     headers: dict[str, str] = {}
     known: dict[str, Learned] = {}
     for i in range(0, len(offer.candidates), JOBS_PER_SCRIPT):
@@ -74,7 +77,8 @@ def admit(offer: Offer, limits: Limits) -> Taken:
         part = _part(offer, i)
         learned += [known[str(each.queue)] for each in part]
         holds += [_hold(offer, each, answer, limits) for each in part]
-    return Taken(learned, holds, headers)
+        spilled += [str(each.queue) in answer.spilled for each in part]
+    return Taken(learned, holds, spilled, headers)
 
 
 def withdraw(offer: Offer, candidates: Sequence[Candidate]) -> None:
@@ -182,7 +186,8 @@ def queue_terms(asks: Candidate, limits: Limits) -> QueueTerms:
         expected_tokens=model.default_output_tokens if asks.expected_tokens is None else asks.expected_tokens,
         learns=asks.expected_tokens is None,
         model_bytes=round(capacity.model_bytes(model, everywhere) * share),
-        held_jobs=tier.max_held_jobs if asks.may_be_held and tier.on_full is OnFull.HOLD else 0,
+        held_jobs=tier.max_held_jobs if asks.may_be_held and tier.on_full is not OnFull.REJECT else 0,
+        may_spill=asks.may_be_spilled and tier.on_full is OnFull.SPILL,
         line=tuple(line),
         others=tuple(others),
         costs=limits.prices.units(model.name, tier.name, clock.reckoned()),

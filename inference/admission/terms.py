@@ -62,6 +62,8 @@ class QueueTerms:
     """Most bytes that may wait in all queues of the model, for this tier."""
     held_jobs: int = 0
     """Most that may be on hold; 0: none of these jobs may."""
+    may_spill: bool = False
+    """Full, it takes them as spilled."""
     line: tuple[str, ...]
     """Queues whose jobs it waits behind: of its own tier, itself too, and of weightier ones."""
     others: tuple[str, ...] = ()
@@ -91,6 +93,8 @@ class Candidate:
     model: ModelLimits
     demand: Demand
     request_bytes: int
+    may_be_spilled: bool = False
+    """Its client does not wait for the answer."""
     may_be_held: bool = False
     """Its client waits for the answer."""
     expected_tokens: int | None = None
@@ -156,6 +160,8 @@ class Answer:
     of_tenant: Usage | None = None
     held: Mapping[str, Refusal] = field(default_factory=dict)
     """Queues that took the jobs on hold, and what they would have refused for."""
+    spilled: frozenset[str] = frozenset()
+    """Queues that took them as spilled."""
 
     @property
     def accepted(self) -> bool:

@@ -18,6 +18,7 @@ from inference.broker.healing import may_heal
 from inference.broker.places import JobPlace, Places, QueuePlace
 from inference.broker.rates import LengthOf, Lessons
 from inference.broker.spending import Standing, text_of
+from inference.broker.spills import Bounds
 from inference.broker.types import (
     CHUNK,
     END,
@@ -43,6 +44,7 @@ __all__ = [
     "INTERRUPTED",
     "MAIL_PAGE",
     "AsyncBroker",
+    "Bounds",
     "Broker",
     "BrokerAway",
     "Cap",

@@ -32,11 +32,12 @@ def parse(asked: Asked, reply: list[Any]) -> Answer:
         refusal = Refusal(Reason(reason.decode()), name.decode(), *numbers, int(spent or 0))
     by_queue = {
         terms.name: rates.parse_learned(output, speed)
-        for terms, (output, speed, _) in zip(asked.queues, learned, strict=True)
+        for terms, (output, speed, *_) in zip(asked.queues, learned, strict=True)
     }
     names = [terms.name for terms in asked.queues]
-    held = {name: _held(name, *told) for name, (*_, told) in zip(names, learned, strict=True) if told}
-    return Answer(refusal, by_queue, _usage(of_key), _usage(of_tenant), held)
+    held = {name: _held(name, *told) for name, (_, _, told, _) in zip(names, learned, strict=True) if told}
+    spilled = frozenset(name for name, (*_, is_spilled) in zip(names, learned, strict=True) if is_spilled)
+    return Answer(refusal, by_queue, _usage(of_key), _usage(of_tenant), held, spilled)
 
 
 def _held(name: str, reason: bytes, limit: bytes, value: bytes, more: bytes) -> Refusal:
@@ -68,6 +69,7 @@ def _queue(owner: str, terms: QueueTerms) -> list[scripts.Argument]:
         terms.expected_tokens,
         _or_none(terms.model_bytes),
         terms.held_jobs,
+        terms.may_spill,
         len(terms.line),
         len(terms.line) + len(terms.others),
         *terms.costs,

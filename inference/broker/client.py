@@ -6,7 +6,7 @@ from uuid import UUID
 
 import redis.asyncio
 
-from inference.broker import events, keys, leases, places, queues, rates, scripts, spending, starts
+from inference.broker import events, keys, leases, places, queues, rates, scripts, spending, spills, starts
 from inference.broker.pipe import Pipe
 from inference.broker.types import CHUNK, Event, Token, Told
 
@@ -21,6 +21,7 @@ class Broker(
     rates.EstimateVerbs,
     places.PlaceVerbs,
     spending.SpendingVerbs,
+    spills.SpillVerbs,
     starts.StartVerbs,
 ):
     """Fair queues under leases. Every verb is one atomic script; RedisError (`BrokerAway`) comes out as it is."""

@@ -52,16 +52,16 @@ class QueueVerbs(base.Verbs):
 
     def cancel(
         self, job_id: UUID, *, status: str = "cancelled", target_seconds: float | None = None
-    ) -> Literal["queued", "leased", "absent"]:
+    ) -> Literal["queued", "leased", "spilled", "absent"]:
         """Take a job out whose row is already `status`. Says where it was.
 
         One that never started, and waited for longer than `target_seconds` (None: any time), missed its objective.
 
-        A queued one is gone at once. A leased one is marked: renewals report it, nothing is appended any more,
-        and its worker's ack only drops the lease. Those who watch it see `status` in either case, once.
+        A queued or spilled one is gone at once. A leased one is marked: renewals report it, nothing is appended
+        any more, and its worker's ack only drops the lease. Those who watch it see `status` in either case, once.
         """
         where: bytes = self._call("cancel", job_id.bytes, status, base.target_ms(target_seconds))
-        return {b"queued": "queued", b"leased": "leased"}.get(where, "absent")  # type: ignore[return-value]
+        return where.decode()  # type: ignore[return-value]
 
     def move(self, job_id: UUID, queue: str, *, cap: int) -> Literal["moved", "leased", "absent", "full"]:
         """Move a waiting job to another queue of its model; not beyond `cap` waiting there. Says what came."""
@@ -107,10 +107,10 @@ class QueueVerbs(base.Verbs):
         rows = self._call("stats", *queues) if queues else []
         return [
             QueueStats(
-                *(queue, jobs, tokens, int(oldest) if oldest else None, leases, size, work / 1000),
-                *(on_hold, float(rate)),
+                *(queue, jobs, tokens, int(oldest) if oldest else None, leases, size, work / 1000, *beyond),
+                claims_per_second=float(rate),
             )
-            for queue, (jobs, tokens, oldest, leases, size, work, on_hold, rate) in zip(queues, rows, strict=True)
+            for queue, (jobs, tokens, oldest, leases, size, work, *beyond, rate) in zip(queues, rows, strict=True)
         ]
 
     def set_tenant_weight(self, tenant: str, weight: float) -> None:

@@ -28,6 +28,7 @@ _WAITING: Final = (*_ORDER, "entering", "payers", "waiting")
 PARTS: Final = {
     "renew": _ENTRY,
     "admit": (*_ENTRY, "windows", "payers", "spending", "reserved", "turns"),
+    **dict.fromkeys(("feed", "spill", "unspill"), (*_ENTRY, "payers", "reserved")),
     "withdraw": (*_ENTRY, "windows", "payers", "reserved"),
     "turn": (*_ENTRY, "windows", "turns"),
     "spending_begin": (*_BASE, "payers"),
@@ -43,7 +44,7 @@ PARTS: Final = {
     **dict.fromkeys(("move", "publish_task", "restore", "set_weight"), _WAITING),
     **dict.fromkeys(("publish", "due"), (*_WAITING, "reserved")),
     "discard": (*_WAITING, "windows", "reserved", "leases"),
-    "cancel": (*_WAITING, "windows", "audience", "objectives"),
+    "cancel": (*_WAITING, "windows", "reserved", "audience", "objectives"),
     "release": (*_WAITING, "leases", "correcting", "audience"),
 }
 """What a script stands on beside the base, and no more: each function is made anew at every call."""

@@ -146,6 +146,8 @@ class QueueStats:
     """What those that wait are expected to take, each for itself."""
     on_hold: int = 0
     """Of those that wait, taken beyond the caps for a while."""
+    spilled: int = 0
+    """Kept out of it while it is full."""
     claims_per_second: float = 0.0
     """Over the last half minute: how fast it drains."""
 

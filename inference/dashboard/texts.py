@@ -3,6 +3,7 @@
 import json
 from typing import Any, Final
 
+from inference import bodies
 from inference.models import Job
 
 SHOWN_CHARACTERS: Final = 20_000
@@ -11,7 +12,10 @@ SHOWN_CHARACTERS: Final = 20_000
 
 def prompt(job: Job) -> str:
     """Return what was asked."""
-    body = json.loads(job.request)
+    try:
+        body = json.loads(bodies.of(job))
+    except bodies.Missing as error:
+        return f"({error})"
     if "messages" in body:
         return cut(
             "\n\n".join(_message(message, alone=len(body["messages"]) == 1) for message in body["messages"])

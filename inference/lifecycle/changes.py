@@ -20,7 +20,7 @@ class NewJob:
     length: str
     endpoint: Endpoint
     request: str = field(repr=False)
-    """The body for the engine, as JSON text."""
+    """The body for the engine, as JSON text; empty if it is in the storage (`inference.bodies`)."""
     request_bytes: int = 0
     streamed: bool
     prompt_tokens: int
@@ -28,8 +28,17 @@ class NewJob:
     estimate_seconds: float
     created_at: datetime
     start_deadline_at: datetime
+    is_spilled: bool = False
+    """Its queue is full: the feeder brings it there."""
     hold_ends_at: datetime | None = None
     """Until when it may be on hold; None: its queue was not full."""
+
+
+@dataclass(frozen=True, slots=True)
+class Feed:
+    """Its queue has room: `spilled → queued`. Its start deadline stays."""
+
+    job_id: uuid.UUID
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +116,7 @@ class Release:
 
 @dataclass(frozen=True, slots=True)
 class Cancel:
-    """The client, an admin or a disconnect ends it: `queued | running → cancelled`."""
+    """The client, an admin or a disconnect ends it: `queued | spilled | running → cancelled`."""
 
     job_id: uuid.UUID
     detail: str = ""
@@ -134,7 +143,7 @@ class Account:
 
 @dataclass(frozen=True, slots=True)
 class Expire:
-    """Not started in time: `queued → expired`, if its start deadline has passed."""
+    """Not started in time: `queued | spilled → expired`, if its start deadline has passed."""
 
     job_id: uuid.UUID
 
@@ -146,7 +155,7 @@ class Retry:
     job_id: uuid.UUID
 
 
-Change = Start | Succeed | Fail | Release | Cancel | Account | Expire | Retry
+Change = Feed | Start | Succeed | Fail | Release | Cancel | Account | Expire | Retry
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,7 +164,7 @@ class Work:
 
     endpoint: Endpoint
     request: str = field(repr=False)
-    """The body for the engine, as JSON text."""
+    """The body for the engine, as JSON text; empty if it is in the storage (`inference.bodies`)."""
     api_key_id: str | None
     """Whose outputs it is learned from; None: a dashboard user's."""
     model: str

@@ -15,7 +15,7 @@ from inference.lifecycle import bookings, statements, transitions
 from inference.lifecycle.changes import Account, Applied, Change, Fail, NewJob, Release, Start, Succeed, Work
 from inference.lifecycle.statements import Event, Found
 from inference.models import Job, JobEvent
-from inference.states import TERMINAL, Endpoint, JobEventKind, JobStatus
+from inference.states import TERMINAL, WAITING, Endpoint, JobEventKind, JobStatus
 
 DEFAULT_MAX_ATTEMPTS: Final = 3
 """Of a job whose tier is newer than the limits that this process has read."""
@@ -34,7 +34,7 @@ class _Now:
 
 
 def create(jobs: Sequence[NewJob]) -> list[Job]:
-    """Insert the rows, `queued`, with their first events, in one transaction. Publishes nothing."""
+    """Insert the rows, `queued` or `spilled`, with their first events, in one transaction. Publishes nothing."""
     rows = [_new_row(job) for job in jobs]
     events = [_first_event(job) for job in jobs]
     with transaction.atomic(savepoint=False):  # two statements less in a caller's own transaction
@@ -71,7 +71,8 @@ def apply(changes: Sequence[Change], *, now: datetime | None = None) -> list[App
 
 def _first_event(job: NewJob) -> Event:
     detail = "" if job.hold_ends_at is None else transitions.ON_HOLD
-    return Event(job.id, job.created_at, JobEventKind.QUEUED, None, "", 0, detail)
+    kind = JobEventKind.SPILLED if job.is_spilled else JobEventKind.QUEUED
+    return Event(job.id, job.created_at, kind, None, "", 0, detail)
 
 
 def _new_row(job: NewJob) -> Job:
@@ -89,6 +90,7 @@ def _new_row(job: NewJob) -> Job:
         prompt_tokens=job.prompt_tokens,
         expected_tokens=job.expected_tokens,
         estimate_seconds=job.estimate_seconds,
+        status=JobStatus.SPILLED if job.is_spilled else JobStatus.QUEUED,
         created_at=job.created_at,
         queued_at=job.created_at,
         start_deadline_at=job.start_deadline_at,
@@ -98,7 +100,7 @@ def _new_row(job: NewJob) -> Job:
 
 def _ready_since(known: Iterable[Found], now: datetime) -> dict[str, datetime | None]:
     """Look the clocks up of the queues of late jobs only: almost never."""
-    late = [job for job in known if job.row.status is JobStatus.QUEUED and job.row.start_deadline_at <= now]
+    late = [job for job in known if job.row.status in WAITING and job.row.start_deadline_at <= now]
     clocks = {model: deadlines.clocks(model, now=now) for model in {job.model for job in late}}
     return {job.queue: clocks[job.model].of(job.queue) for job in late}
 

@@ -7,9 +7,9 @@ from datetime import datetime, timedelta
 from typing import Any, Final, NamedTuple
 
 from inference.charges import Used
-from inference.lifecycle.changes import Account, Cancel, Change, Expire, Fail, Release, Retry, Start, Succeed
+from inference.lifecycle.changes import Account, Cancel, Change, Expire, Fail, Feed, Release, Retry, Start, Succeed
 from inference.retries import RULES
-from inference.states import HOLD_ENDED, RETRYABLE, FailureReason, JobEventKind, JobStatus, ReleaseReason
+from inference.states import HOLD_ENDED, RETRYABLE, WAITING, FailureReason, JobEventKind, JobStatus, ReleaseReason
 
 MAX_ENGINE_CRASHES: Final = 3
 """A job in flight at this many crashes of its engine is taken to cause them."""
@@ -94,6 +94,12 @@ def is_overdue(row: Row, *, now: datetime, ready_since: datetime | None) -> bool
     return now >= max(row.queued_at, ready_since) + (row.start_deadline_at - row.queued_at)
 
 
+def _feed(row: Row, _change: Feed, _terms: Terms) -> Step | None:
+    if row.status is not JobStatus.SPILLED:
+        return None
+    return Step(row._replace(status=JobStatus.QUEUED), JobEventKind.QUEUED, "its queue has room")
+
+
 def _start(row: Row, change: Start, terms: Terms) -> Step | None:
     if row.status is not JobStatus.QUEUED:
         return None
@@ -154,7 +160,7 @@ def _release(row: Row, change: Release, terms: Terms) -> Step | None:
 
 
 def _cancel(row: Row, change: Cancel, terms: Terms) -> Step | None:
-    if row.status not in {JobStatus.QUEUED, JobStatus.RUNNING}:
+    if row.status not in {*WAITING, JobStatus.RUNNING}:
         return None
     ended = row._replace(status=JobStatus.CANCELLED, finished_at=terms.now, hold_ends_at=None)
     return Step(ended, JobEventKind.CANCELLED, change.detail)
@@ -172,7 +178,7 @@ def _account(row: Row, change: Account, terms: Terms) -> Step | None:
 
 def _expire(row: Row, _change: Expire, terms: Terms) -> Step | None:
     overdue = is_overdue(row, now=terms.now, ready_since=terms.ready_since)
-    return _expired(row, terms) if row.status is JobStatus.QUEUED and overdue else None
+    return _expired(row, terms) if row.status in WAITING and overdue else None
 
 
 def _retry(row: Row, _change: Retry, terms: Terms) -> Step | None:
@@ -247,6 +253,7 @@ def _refused(ended: Row) -> Step:
 
 
 _RULES: Final[Mapping[type, Callable[[Row, Any, Terms], Step | None]]] = {
+    Feed: _feed,
     Start: _start,
     Succeed: _succeed,
     Fail: _fail,

@@ -16,7 +16,7 @@ def set_defaults(apps, schema_editor):
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("inference", "0012_add_holding"),
+        ("inference", "0013_add_spilling"),
     ]
 
     operations = [

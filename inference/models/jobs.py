@@ -73,7 +73,7 @@ class Job(models.Model):
     )
 
     # Last, since SQLite walks through a long value to reach the columns behind it.
-    request = models.TextField(help_text="The body for the engine, as JSON.")
+    request = models.TextField(help_text="The body for the engine, as JSON; empty if it is in the storage.")
     result = models.TextField(blank=True, default="", help_text="The engine's answer, as JSON.")
 
     class Meta:
@@ -85,11 +85,23 @@ class Job(models.Model):
             # SQLite uses a partial one only for the very condition that it has.
             models.Index(fields=["id"], name="job_queued", condition=models.Q(status=JobStatus.QUEUED)),
             models.Index(fields=["id"], name="job_running", condition=models.Q(status=JobStatus.RUNNING)),
+            models.Index(fields=["id"], name="job_spilled_id", condition=models.Q(status=JobStatus.SPILLED)),
+            # The feeder takes the oldest of each tenant in a queue.
+            models.Index(
+                fields=["model", "tier", "length", "tenant", "created_at"],
+                name="job_spilled",
+                condition=models.Q(status=JobStatus.SPILLED),
+            ),
             # Expiry reads the few whose deadline has passed, however many wait.
             models.Index(
                 fields=["start_deadline_at"],
                 name="job_start_deadline",
                 condition=models.Q(status=JobStatus.QUEUED),
+            ),
+            models.Index(
+                fields=["model", "start_deadline_at"],
+                name="job_spilled_deadline",
+                condition=models.Q(status=JobStatus.SPILLED),
             ),
             # The same of those on hold.
             models.Index(

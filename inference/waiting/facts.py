@@ -12,6 +12,8 @@ from inference.states import WorkerState
 class Reason(StrEnum):
     """What holds a job now: the first of these that does."""
 
+    SPILLED = "spilled"
+    """It is not in its queue yet, which was full when it came."""
     PAUSED = "paused"
     NO_WORKER = "no_worker"
     """No worker that serves the queue has reported lately."""

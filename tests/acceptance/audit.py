@@ -65,6 +65,7 @@ EXPIRING_KEYS: Final[Mapping[str, int]] = {
 and objectives count of it, when those may come back whom a full queue refused; with the most seconds."""
 
 NEXT: Final = {
+    "spilled": {"queued", "cancelled", "expired"},
     "queued": {"running", "cancelled", "expired", "failed"},
     "running": {"succeeded", "failed", "cancelled", "released", "rescued"},
     "released": {"running", "cancelled", "expired", "failed"},
@@ -75,6 +76,7 @@ NEXT: Final = {
     "expired": {"queued"},
 }
 """What may follow in a job's history; `queued` after an end is a retry by hand."""
+BEGINS: Final = {"spilled", "queued"}
 
 
 def audit(
@@ -88,7 +90,7 @@ def audit(
     for job in ended:
         check_row(job)
     check_keys(stack, set_back_seconds)
-    assert fleet.count(stack, "queued") == fleet.count(stack, "running") == 0
+    assert all(fleet.count(stack, status) == 0 for status in fleet.UNFINISHED)
     assert (fleet.waiting(stack), fleet.leases(stack)) == (0, 0)
     assert orphans(stack) == []
     return ended
@@ -97,9 +99,10 @@ def audit(
 def check_row(job: dict[str, Any]) -> None:
     """One end for each beginning, steps in a lawful order, and a result if and only if it succeeded."""
     steps = kinds(job)
-    assert steps[0] == "queued", job
+    begins = [step for before, step in pairwise([None, *steps]) if step in BEGINS and before not in BEGINS]
+    assert steps[0] in BEGINS, job
     assert all(after in NEXT[before] for before, after in pairwise(steps)), job
-    assert sum(step in TERMINAL for step in steps) == steps.count("queued"), job
+    assert sum(step in TERMINAL for step in steps) == len(begins), job
     assert steps[-1] == job["status"], job
     assert (job["result"] is not None) is (job["status"] == "succeeded"), job
 

@@ -21,6 +21,7 @@ from tests.waiting import until
 
 START_SECONDS = 60.0
 ASKERS = 8
+UNFINISHED = ("spilled", "queued", "running")
 
 
 @dataclass(frozen=True)
@@ -165,14 +166,14 @@ def count(stack: Stack, status: str) -> int:
 def unfinished(stack: Stack) -> set[str]:
     """Ids of the jobs that wait or run; of up to 500 each."""
     with stack.client() as client:
-        pages = [client.get("/api/v1/jobs/", params={"status": s, "limit": 500}) for s in ("queued", "running")]
+        pages = [client.get("/api/v1/jobs/", params={"status": s, "limit": 500}) for s in UNFINISHED]
     return {job["id"] for page in pages for job in page.raise_for_status().json()["results"]}
 
 
 def is_idle(stack: Stack) -> bool:
     """Whether no job waits or runs."""
     with stack.client() as client:
-        pages = [client.get("/api/v1/jobs/", params={"status": s, "limit": 1}) for s in ("queued", "running")]
+        pages = [client.get("/api/v1/jobs/", params={"status": s, "limit": 1}) for s in UNFINISHED]
     return not any(page.raise_for_status().json()["results"] for page in pages)
 
 

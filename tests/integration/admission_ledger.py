@@ -10,8 +10,9 @@ from inference.admission import decisions
 from inference.admission.decisions import Amount, Facts, QueueFacts
 from inference.admission.terms import Asked, QueueTerms, Refusal, Usage, Wanted
 from inference.admission.windows import MINUTE, SECOND, Window
-from inference.broker import Broker
+from inference.broker import Bounds, Broker
 from inference.broker.queues import RESERVATION_SECONDS
+from inference.broker.spills import FEEDING_SECONDS
 from inference.limits import KeyLimits, QueueCaps, TenantLimits
 
 MODEL: Final = "m-1.5/x"
@@ -34,6 +35,7 @@ class Ask:
     model_bytes: int | None
     own_slots: int | None
     held_jobs: int
+    may_spill: bool
 
 
 @dataclass(frozen=True)
@@ -62,6 +64,7 @@ class Held:
     admitted_ms: int | None
     ends_ms: int = 0
     is_on_hold: bool = False
+    is_spilled: bool = False
 
 
 @dataclass
@@ -74,25 +77,54 @@ class Ledger:
     waiting: dict[UUID, Held] = field(default_factory=dict)
     leased: dict[UUID, Held] = field(default_factory=dict)
     windows: dict[str, Window] = field(default_factory=dict)
+    spilled: dict[UUID, Held] = field(default_factory=dict)
 
-    def ask(self, asked: Asked) -> tuple[Refusal | None, dict[str, Refusal]]:
-        """Decide, and keep what was taken; says what queues took on hold."""
-        for job_id in [job_id for job_id, held in self.reserved.items() if held.ends_ms <= self.now_ms]:
-            del self.reserved[job_id]
+    def ask(self, asked: Asked) -> tuple[Refusal | None, dict[str, Refusal], set[str]]:
+        """Decide, and keep what was taken; says what queues took on hold, and which spilled."""
+        self.lapse()
         amounts = {terms.name: amount_of(asked, terms) for terms in asked.queues}
         facts = self.facts(asked)
         refusal = decisions.decide(asked, amounts, facts)
         if refusal is not None:
-            return refusal, {}
-        found = {t.name: decisions.held(t, amounts[t.name], facts.queues[t.name]) for t in asked.queues}
-        held = {name: refusal for name, refusal in found.items() if refusal}
-        self.take(asked, amounts, on_hold=set(held))
-        return None, held
+            return refusal, {}, set()
+        found = {t.name: (t, amounts[t.name], facts.queues[t.name]) for t in asked.queues}
+        spills = {name for name, known in found.items() if decisions.is_spilled(*known)}
+        could_hold = {name: decisions.held(*known) for name, known in found.items() if name not in spills}
+        held = {name: refusal for name, refusal in could_hold.items() if refusal}
+        self.take(asked, amounts, on_hold=set(held), spills=spills)
+        return None, held, spills
+
+    def lapse(self) -> None:
+        """Forget reservations that were not published; what was spilled is so again."""
+        for job_id in [job_id for job_id, held in self.reserved.items() if held.ends_ms <= self.now_ms]:
+            held = self.reserved.pop(job_id)
+            if held.is_spilled:
+                self.spilled[job_id] = held
+
+    def feed(self, queue: str, bounds: Bounds) -> list[UUID]:
+        """Reserve room for the queue's spilled jobs, as they came."""
+        self.lapse()
+        taken = []
+        for job_id, held in [(i, h) for i, h in self.spilled.items() if h.queue == queue]:
+            waits = (*self.reserved.values(), *self.waiting.values())
+            own = [other for other in waits if other.queue == queue]
+            if held.tokens > (bounds.tokens or 0) or held.bytes > (bounds.bytes or 0):
+                continue
+            if (
+                len(own) >= bounds.jobs
+                or sum(other.tokens for other in own) + held.tokens > (bounds.tokens or 0)
+                or sum(other.bytes for other in own) + held.bytes > (bounds.bytes or 0)
+                or sum(other.bytes for other in waits) + held.bytes > (bounds.model_bytes or 0)
+            ):
+                break
+            held.ends_ms = self.now_ms + FEEDING_SECONDS * 1000
+            self.reserved[job_id] = self.spilled.pop(job_id)
+            taken.append(job_id)
+        return taken
 
     def facts(self, asked: Asked) -> Facts:
-        own = [
-            held for held in (*self.reserved.values(), *self.waiting.values()) if held.asked.tenant == asked.tenant
-        ]
+        unstarted = (*self.reserved.values(), *self.waiting.values(), *self.spilled.values())
+        own = [held for held in unstarted if held.asked.tenant == asked.tenant]
         running = [held for held in self.leased.values() if held.asked.tenant == asked.tenant]
         return Facts(
             now_ms=self.now_ms,
@@ -118,6 +150,7 @@ class Ledger:
             work_ms=sum(held.work for held in own),
             own_leases=sum(held.queue == terms.name for held in self.leased.values()),
             held=sum(held.is_on_hold for held in own),
+            spilled=sum(held.queue == terms.name for held in self.spilled.values()),
             kept=self.kept(terms.name, owner),
         )
 
@@ -140,16 +173,16 @@ class Ledger:
         has_tenant = {own.requests_per_minute, own.tokens_per_minute} != {None}
         return found + ([f"rate:tenant={asked.tenant}"] if has_tenant else [])
 
-    def take(self, asked: Asked, amounts: dict[str, Amount], *, on_hold: set[str]) -> None:
+    def take(self, asked: Asked, amounts: dict[str, Amount], *, on_hold: set[str], spills: set[str]) -> None:
         tokens = sum(amount.tokens for amount in amounts.values())
         for name in self.counted(asked):
             self.window(name).add(len(asked.jobs), tokens, self.now_ms)
         terms = {each.name: each for each in asked.queues}
         for job in asked.jobs:
             amount = amount_of_job(job, terms[job.queue])
-            self.reserved[job.job_id] = Held(
+            (self.spilled if job.queue in spills else self.reserved)[job.job_id] = Held(
                 asked, job.queue, amount.tokens, job.prompt_tokens, job.bytes, amount.work_ms,
-                self.now_ms, self.now_ms + RESERVATION_SECONDS * 1000, job.queue in on_hold,
+                self.now_ms, self.now_ms + RESERVATION_SECONDS * 1000, job.queue in on_hold, job.queue in spills,
             )  # fmt: skip
 
     def usages(self, asked: Asked) -> tuple[Usage | None, Usage | None]:
@@ -164,7 +197,7 @@ class Ledger:
         return Usage(int(window.requests(now)), int(window.tokens(now)), window.clears_after_ms(now))
 
     def withdraw(self, job_id: UUID) -> None:
-        held = self.reserved.pop(job_id, None)
+        held = self.reserved.pop(job_id, None) or self.spilled.pop(job_id, None)
         if held is None or held.admitted_ms is None:
             return
         for name in self.counted(held.asked):
@@ -191,7 +224,12 @@ def amount_of_job(job: Wanted, terms: QueueTerms) -> Amount:
 def amount_of(asked: Asked, terms: QueueTerms) -> Amount:
     found = [amount_of_job(job, terms) for job in asked.jobs if job.queue == terms.name]
     return Amount(
-        len(found), sum(a.tokens for a in found), sum(a.bytes for a in found), sum(a.work_ms for a in found)
+        len(found),
+        sum(a.tokens for a in found),
+        sum(a.bytes for a in found),
+        sum(a.work_ms for a in found),
+        largest_tokens=max(a.tokens for a in found),
+        largest_bytes=max(a.bytes for a in found),
     )
 
 
@@ -199,38 +237,40 @@ def _maybe(*values: int) -> st.SearchStrategy[int | None]:
     return st.none() | st.sampled_from(values)
 
 
-JOBS: Final = st.tuples(
-    st.integers(0, len(QUEUES) - 1),
-    st.sampled_from((1, 50, 400)),
-    st.sampled_from((1, 30, 500)),
-    st.sampled_from((7, 90)),
-)
+def _jobs(queues: int) -> st.SearchStrategy[tuple[tuple[int, int, int, int], ...]]:
+    sizes = (st.sampled_from((1, 50, 400)), st.sampled_from((1, 30, 500)), st.sampled_from((7, 90)))
+    return st.lists(st.tuples(st.integers(0, queues - 1), *sizes), min_size=1, max_size=4).map(tuple)
 
 
 @st.composite
-def histories(draw: st.DrawFn) -> list[Step]:
+def histories(draw: st.DrawFn, *, spills: bool = False) -> list[Step]:
     """A few kinds of limits at a time, so that one after the other is reached; in some, only queues have any."""
-    holds, some_held = draw(st.booleans()), st.sampled_from((0, 1, 3))
+    holds, some_held, most_jobs = (
+        draw(st.booleans()),
+        st.sampled_from((0, 1, 3)),
+        (1, 2) if spills else (2, 5, 100),
+    )
     keys = st.builds(KeyLimits, _maybe(1, 4), _maybe(2, 8), _maybe(300, 2000))
     tenants = st.builds(TenantLimits, _maybe(3, 12), _maybe(500, 4000), _maybe(2, 6), _maybe(3, 9))
     if holds:
         keys, tenants, some_held = st.just(KeyLimits()), st.just(TenantLimits()), st.sampled_from((2, 4, 4))
-    caps = st.builds(QueueCaps, st.sampled_from((2, 5, 100)), _maybe(200, 2000), _maybe(100, 400))
+    caps = st.builds(QueueCaps, st.sampled_from(most_jobs), _maybe(200, 2000), _maybe(100, 400))
     ask = st.builds(
         Ask,
         st.integers(0, 50),
-        st.lists(JOBS, min_size=1, max_size=4).map(tuple),
+        _jobs(1 if spills else len(QUEUES)),
         st.sampled_from(TENANTS),
         st.sampled_from(draw(st.lists(keys | st.just(KeyLimits()), min_size=1, max_size=2))),
         st.sampled_from(draw(st.lists(tenants | st.just(TenantLimits()), min_size=1, max_size=2))),
-        st.sampled_from(draw(st.lists(caps | st.just(QueueCaps(100)), min_size=1, max_size=2))),
+        st.sampled_from(draw(st.lists(caps | st.just(QueueCaps(1 if spills else 100)), min_size=1, max_size=2))),
         st.sampled_from(draw(st.lists(_maybe(0, 1000, 5000), min_size=1, max_size=2))),
         st.sampled_from(draw(st.lists(_maybe(200, 900), min_size=1, max_size=2))),
         _maybe(1),
         st.sampled_from(draw(st.lists(some_held, min_size=1, max_size=2))),
+        st.sampled_from((False, spills, spills)),
     )
     names = (*["publish"] * 8, *["claim", "ack", "cancel"] * 2, "withdraw", "release", "discard")
-    verb = st.builds(Verb, st.sampled_from(names), st.integers(0, 50), _maybe(0, 60, 700))
+    verb = st.builds(Verb, st.sampled_from(names + ("feed",) * 9 * spills), st.integers(0, 50), _maybe(0, 60, 700))
     passes = st.builds(Pass, st.sampled_from((1, 99, 900, 1_000, 1_000, 4_000, 4_000, 30_000, 61_000)))
     step: Any = st.one_of(ask, ask, ask, verb, verb, verb, passes)
     return draw(st.lists(step, min_size=30, max_size=60))

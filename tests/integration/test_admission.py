@@ -142,7 +142,7 @@ def test_bytes_of_a_model_are_refused_to_the_least_urgent_tier_first(sluice: Bro
     size = submit().request_bytes
     ServedModel.objects.update(max_queued_bytes=2 * size + 1, emergency_watermark=0.9)
     snapshot.forget()
-    assert refused(tier="bulk").details["reason"] == Reason.MODEL_BYTES
+    assert refused(tier="bulk", synchronous=True).details["reason"] == Reason.MODEL_BYTES
     assert submit(tier="realtime").status == "queued"
     assert refused(tier="realtime").code == "model_full"
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 
 from inference import broker as broker_module
 from inference.admission.terms import Asked, QueueTerms, Reason, Wanted
-from inference.broker import Broker, Claimed, ClaimRequest, Credit, Entry, TierTerms
+from inference.broker import Bounds, Broker, Claimed, ClaimRequest, Credit, Entry, TierTerms
 from tests.integration import scripts_by_clock
 from tests.integration.admission_ledger import QUEUES, TENANTS, Ask, Held, Ledger, Pass, Step, Verb, histories
 from tests.integration.scripts_by_clock import START_MS, set_clock
@@ -45,12 +45,12 @@ class Both:
         if any(
             job_id in held
             for job_id in ids
-            for held in (self.ledger.waiting, self.ledger.leased, self.ledger.reserved)
+            for held in (self.ledger.waiting, self.ledger.leased, self.ledger.reserved, self.ledger.spilled)
         ):
             return
         asked = asked_of(step, ids)
         self.broker.due(lease_seconds=60)  # lapses in all queues, as each worker has it done every second
-        expected, held = self.ledger.ask(asked)
+        expected, held, spilled = self.ledger.ask(asked)
         answer = self.broker.admit(asked)
         found = answer.refusal
         assert (found and found.reason) == (expected and expected.reason)
@@ -61,25 +61,34 @@ class Both:
             if found.reason in RATES:
                 assert found.retry_ms == expected.retry_ms
         assert answer.held == held
+        assert answer.spilled == spilled
         assert (answer.of_key, answer.of_tenant) == self.ledger.usages(asked)
 
     def publish(self, step: Verb) -> None:
-        job_id = chosen(self.ledger.reserved, step)
-        if held := self.ledger.reserved.pop(job_id, None):
-            if held.ends_ms <= self.ledger.now_ms:
+        """Spilled ones too: their rows were moved by one that died."""
+        job_id = chosen({**self.ledger.reserved, **self.ledger.spilled}, step)
+        if held := self.ledger.reserved.pop(job_id, None) or self.ledger.spilled.pop(job_id, None):
+            if held.ends_ms <= self.ledger.now_ms and not held.is_spilled:
                 self.broker.due(lease_seconds=60)
                 held.admitted_ms, held.is_on_hold = None, False
             self.ledger.waiting[job_id] = held
             assert self.broker.publish([entry_of(job_id, held)]) == [True]
 
     def withdraw(self, step: Verb) -> None:
-        job_id = chosen(self.ledger.reserved, step)
-        if held := self.ledger.reserved.get(job_id):
-            if held.ends_ms <= self.ledger.now_ms:
+        job_id = chosen({**self.ledger.reserved, **self.ledger.spilled}, step)
+        if held := self.ledger.reserved.get(job_id) or self.ledger.spilled.get(job_id):
+            if held.ends_ms <= self.ledger.now_ms and not held.is_spilled:
                 self.broker.due(lease_seconds=60)
                 held.admitted_ms = None
             self.broker.withdraw(held.asked.owner, [job_id])
             self.ledger.withdraw(job_id)
+
+    def feed(self, step: Verb) -> None:
+        queue, bounds = QUEUES[0], Bounds(1 + step.number % 3, 1000, 200, 400)
+        self.ledger.lapse()
+        ids = [job_id for job_id, held in self.ledger.spilled.items() if held.queue == queue]
+        got = self.broker.feed(queue, bounds, QUEUES, ids)
+        assert got == self.ledger.feed(queue, bounds)
 
     def claim(self, step: Verb) -> None:
         tiers = {"realtime": TierTerms(400.0), "bulk": TierTerms(1.0)}
@@ -102,15 +111,20 @@ class Both:
             self.ledger.waiting[job_id] = held
 
     def cancel(self, step: Verb) -> None:
-        job_id = chosen(self.ledger.waiting, step)
+        job_id = chosen({**self.ledger.waiting, **self.ledger.spilled}, step)
         if held := self.ledger.waiting.pop(job_id, None):
             assert self.broker.cancel(job_id) == "queued"
             self.ledger.settle(held, 0)
+        if held := self.ledger.spilled.pop(job_id, None):
+            assert self.broker.cancel(job_id) == "spilled"
+            self.ledger.settle(held, 0)
 
     def discard(self, step: Verb) -> None:
-        job_id = chosen({**self.ledger.reserved, **self.ledger.waiting, **self.ledger.leased}, step)
+        held_ids = (self.ledger.reserved, self.ledger.spilled, self.ledger.waiting, self.ledger.leased)
+        job_id = chosen({i: held for group in held_ids for i, held in group.items()}, step)
         self.broker.discard([job_id])
         self.ledger.reserved.pop(job_id, None)
+        self.ledger.spilled.pop(job_id, None)
         self.ledger.leased.pop(job_id, None)
         self.claims.pop(job_id, None)
         if held := self.ledger.waiting.pop(job_id, None):
@@ -120,13 +134,18 @@ class Both:
         """Every counter is the sum over what is there; nothing is counted that is not."""
         self.broker.due(lease_seconds=60)
         live = {i: h for i, h in self.ledger.reserved.items() if h.ends_ms > self.ledger.now_ms}
+        lapsed = {i: h for i, h in self.ledger.reserved.items() if i not in live and h.is_spilled}
+        spilled = {**self.ledger.spilled, **lapsed}
+        for queue in QUEUES:
+            found = self.client.zrange(f"{self.broker.prefix}spilled:{queue}", 0, -1)
+            assert set(found) == {i.bytes for i, h in spilled.items() if h.queue == queue}
         waiting = [*live.values(), *self.ledger.waiting.values()]
         for name, of in (("tokens", "tokens"), ("bytes", "bytes"), ("work", "work")):
             sums = {q: sum(getattr(h, of) for h in waiting if h.queue == q) for q in QUEUES}
             stored = self.client.hgetall(f"{self.broker.prefix}{name}")
             assert {q.decode(): int(n) for q, n in stored.items()} == {q: n for q, n in sums.items() if n}
         for tenant in TENANTS:
-            everything = {**live, **self.ledger.waiting, **self.ledger.leased}
+            everything = {**live, **spilled, **self.ledger.waiting, **self.ledger.leased}
             own = {i.bytes for i, h in everything.items() if h.asked.tenant == tenant}
             assert set(self.client.zrange(f"{self.broker.prefix}jobs:{tenant}", 0, -1)) == own
         for queue in QUEUES:
@@ -168,6 +187,7 @@ def asked_of(step: Ask, ids: list[UUID]) -> Asked:
             expected_tokens=100,
             model_bytes=step.model_bytes,
             held_jobs=step.held_jobs,
+            may_spill=step.may_spill,
             line=tuple(q for q in QUEUES if ".realtime." in q or ".bulk." in name),
             others=tuple(q for q in QUEUES if ".bulk." in q and ".bulk." not in name),
         )
@@ -200,6 +220,18 @@ def entry_of(job_id: UUID, held: Held) -> Entry:
 @settings(max_examples=45)
 @given(history=histories())
 def test_the_script_and_the_pure_code_decide_the_same_and_nothing_leaks(valkey: str, history: list[Step]) -> None:
+    live_through(valkey, history)
+
+
+@pytest.mark.once
+@pytest.mark.timeout(300)
+@settings(max_examples=40)
+@given(history=histories(spills=True))
+def test_so_it_is_with_jobs_that_spill(valkey: str, history: list[Step]) -> None:
+    live_through(valkey, history)
+
+
+def live_through(valkey: str, history: list[Step]) -> None:
     client = broker_module.connect(valkey)
     both = Both(Broker(client, prefix=f"{{admit-{secrets.token_hex(6)}}}:"))
     client.set(f"{both.broker.prefix}clock", START_MS)

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from inference import capacity, routing
+from inference import broker, capacity, routing
 from inference.admission import refusals
 from inference.admission.terms import Answer, Asked, Reason, Refusal, Usage
 from inference.admission.windows import MINUTE, Window
@@ -163,3 +163,15 @@ def test_a_job_waits_behind_its_own_tier_and_weightier_ones() -> None:
     line, others = capacity.line(routing.QueueName("m", "s", "short"), tiers, ["short", "long"])
     assert line == ["m.r.short", "m.r.long", "m.s.short", "m.s.long"]
     assert others == ["m.b.short", "m.b.long"]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "cap", "most"), [(None, 50, 50), (10, 50, 8), (100, 50, 50), (0.1, 50, 4), (0.1, 2, 2)]
+)
+def test_what_may_wait_is_the_cap_or_what_starts_in_time_and_no_less_than_runs_at_once(
+    seconds: float | None, cap: int, most: int
+) -> None:
+    waits = broker.QueueStats(QUEUE, jobs=2, tokens=0, oldest_arrival_ms=None, leases=0, work_seconds=10)
+    tier = factories.make_tier_limits(max_wait_seconds=seconds, max_queued_jobs=cap)
+    limits = factories.make_limits(tiers={"standard": tier})
+    assert capacity.most_jobs(limits, waits, [Replica(factories.MODEL, ("*",), 4, is_ready=True)]) == most

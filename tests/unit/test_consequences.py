@@ -92,6 +92,12 @@ def test_fewer_on_hold_than_there_are_is_asked_about() -> None:
     assert consequences.of_tier(before, tier(on_full="hold", max_held_jobs=3), rows) == []
 
 
+def test_the_end_of_spilling_is_asked_about() -> None:
+    [line] = consequences.of_tier(tier(on_full="spill"), tier(on_full="hold"), [ROW])
+    assert line == "Tier bulk: jobs that a full queue would spill get 429. Those spilled come in as before."
+    assert len(consequences.of_tier(tier(on_full="spill"), tier(), [ROW])) == 2
+
+
 def test_a_model_that_is_disabled_says_what_would_not_start() -> None:
     on, off = (Row(name="m", enabled=on, max_in_flight=None, max_queued_bytes=None) for on in (True, False))
     assert consequences.of_model(on, off, [ROW, ROW]) == [

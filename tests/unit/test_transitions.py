@@ -13,6 +13,7 @@ from inference.states import (
     RETRYABLE,
     TERMINAL,
     TRANSITIONS,
+    WAITING,
     FailureReason,
     JobEventKind,
     JobStatus,
@@ -26,6 +27,7 @@ JOB = uuid.uuid4()
 TOKEN = Token(JOB, uuid.uuid4())
 OTHER = Token(JOB, uuid.uuid4())
 CHANGES: list[lifecycle.Change] = [
+    lifecycle.Feed(JOB),
     lifecycle.Start(TOKEN, "worker-1"),
     factories.make_success(TOKEN),
     lifecycle.Fail(TOKEN, FailureReason.ENGINE_ERROR, "no"),
@@ -36,7 +38,7 @@ CHANGES: list[lifecycle.Change] = [
 
 
 def make_row(status: JobStatus = JobStatus.QUEUED, **overrides: Any) -> transitions.Row:
-    running = status is not JobStatus.QUEUED
+    running = status not in WAITING
     values: dict[str, Any] = {
         "status": status,
         "claim_id": TOKEN.claim_id if running else None,
@@ -179,6 +181,21 @@ def test_a_job_that_is_late_by_a_wrong_clock_starts(waited_seconds: int, status:
     step = moved(late, lifecycle.Start(TOKEN, "worker-1", timedelta(seconds=waited_seconds)))
 
     assert step.row.status is status
+
+
+def test_a_fed_job_keeps_its_deadline_and_one_that_is_not_spilled_is_not_fed() -> None:
+    row = make_row(JobStatus.SPILLED)
+
+    assert moved(row, lifecycle.Feed(JOB)).row == row._replace(status=JobStatus.QUEUED)
+    assert decide(make_row(), lifecycle.Feed(JOB)) is None
+
+
+def test_a_spilled_job_is_not_started_but_cancelled_or_expired() -> None:
+    row = make_row(JobStatus.SPILLED, start_deadline_at=NOW - timedelta(seconds=1))
+
+    assert decide(row, lifecycle.Start(TOKEN, "worker-1")) is None
+    assert moved(row, lifecycle.Cancel(JOB)).row.status is JobStatus.CANCELLED
+    assert moved(row, lifecycle.Expire(JOB)).row.status is JobStatus.EXPIRED
 
 
 def test_no_deadline_passes_while_no_worker_is_ready() -> None:

@@ -54,6 +54,10 @@ class QueueSerializer(serializers.Serializer[Any]):
     )
     claims_per_second = serializers.FloatField(help_text="Over the last half minute: how fast it drains.")
     objective = ObjectiveSerializer()
+    spilled = serializers.IntegerField(help_text="Jobs kept out of it while it is full; not counted above.")
+    watermark = serializers.CharField(
+        help_text="How full it is: `low` from 0.5 of what may wait, `warning` from 0.7, `emergency` from 0.9."
+    )
     is_paused = serializers.BooleanField(help_text="Nothing is claimed.")
     is_draining = serializers.BooleanField(help_text="No more jobs are taken.")
     waiting_reason = serializers.CharField(help_text="What holds its first job now; empty if none waits.")

@@ -117,7 +117,7 @@ class JobWaitingSerializer(serializers.Serializer[Any]):
 
 
 class JobLookSerializer(JobDetailSerializer):
-    """The same, and while it is queued why it waits."""
+    """The same, and while it is queued or spilled why it waits."""
 
     waiting = serializers.SerializerMethodField()
 

@@ -3,13 +3,14 @@
 -- owner, ticket, month, {payer, its budget}...,
 -- {queue, numbers (caps in jobs, tokens, bytes and longest wait ms, each below 0 where there is none; slots; slots that caps
 -- in flight leave it, or below 0; ms a prompt token, ms an output token, expected output where nothing is known, bytes that
--- may wait in all queues or below 0, most jobs on hold, how many of the queues that follow come first in line, how many
--- follow; billionths that a prompt token, an output token and a ms of service cost), keys of what was learned of outputs and speed
+-- may wait in all queues or below 0, most jobs on hold, whether jobs may spill, how many of the queues that follow come
+-- first in line, how many follow; billionths that a prompt token, an output token and a ms of service cost), keys of what was
+-- learned of outputs and speed
 -- less the prefix, all queues of the model...}...,  {id, numbers (which queue, prompt tokens, most output, bytes)}...
 -- ->  {what refuses or '', its name, limit, value, more asked for, ms until it may fit or '', of a budget what is spent,
 --      {requests and tokens of the key in a minute, ms until that has cleared, the same of the tenant} or '' each,
 --      {what was learned of outputs, of speed, '' or, if it took the jobs on hold, what it would have refused for, limit,
---       value, more asked for} for each queue}. As inference/admission/decisions.py.
+--       value, more asked for; whether it spilled them} for each queue}. As inference/admission/decisions.py.
 local now = now_ms()
 local queue_count, job_count, hold_ms, key_second, key_requests, key_tokens, tenant_requests, tenant_tokens, most_waiting,
   most_unfinished, payer_count = struct.unpack('<ddddddddddd', ARGV[2])
@@ -24,8 +25,8 @@ end
 for i = 1, queue_count do
   local queue = { name = ARGV[at], jobs = 0, tokens = 0, bytes = 0, work = 0, all = {} }
   queue.cap_jobs, queue.cap_tokens, queue.cap_bytes, queue.max_wait, queue.slots, queue.own_slots, queue.prompt_ms,
-    queue.output_ms, queue.expected, queue.cap_all, queue.most_held, queue.line, queue.count, queue.prompt_cost, queue.output_cost,
-    queue.ms_cost = struct.unpack('<dddddddddddddddd', ARGV[at + 1])
+    queue.output_ms, queue.expected, queue.cap_all, queue.most_held, queue.may_spill, queue.line, queue.count,
+    queue.prompt_cost, queue.output_cost, queue.ms_cost = struct.unpack('<ddddddddddddddddd', ARGV[at + 1])
   queue.output, queue.speed = ARGV[at + 2], ARGV[at + 3]
   for j = 1, queue.count do queue.all[j] = ARGV[at + 3 + j] end
   queue.learned = call('MGET', P .. queue.output, P .. queue.speed)
@@ -157,6 +158,20 @@ local function may_hold(queue)
     and call('SCARD', P .. 'hold:' .. queue.name) + queue.jobs <= queue.most_held
 end
 
+-- Whether the jobs are kept out of the queue: it is full, or others wait before them to come in. Not one that the queue
+-- would never take.
+local function may_spill(queue, refused)
+  if queue.may_spill == 0 or queue.cap_jobs == 0 then return false end
+  if not refused and call('EXISTS', P .. 'spilled:' .. queue.name) == 0 then return false end
+  for _, job in ipairs(jobs) do
+    local fits = ever_fits(job.tokens, queue.cap_tokens) and ever_fits(job.bytes, queue.cap_bytes)
+      and ever_fits(job.bytes, queue.cap_all)
+    if job.queue == queue and not fits then return false end
+  end
+  queue.spills = true
+  return true
+end
+
 local function check_queue(queue)
   queue.reserved = call('ZCARD', P .. 'r:' .. queue.name)
   if queue.reserved > 0 then
@@ -164,7 +179,7 @@ local function check_queue(queue)
     queue.reserved = call('ZCARD', P .. 'r:' .. queue.name)
   end
   local refused = check_room(queue)
-  if not refused then return nil end
+  if may_spill(queue, refused) or not refused then return nil end
   if may_hold(queue) then
     queue.held = { refused[1], int(refused[3]), int(refused[4]), int(refused[5]) }
     return nil
@@ -185,20 +200,21 @@ end
 
 local function reserve(job)
   local of = { tokens = job.tokens, bytes = job.bytes, work = job.work, at = now, queue = job.queue.name, tenant = tenant,
-    metered = (key_tokens >= 0 or tenant_tokens >= 0) and 1 or 0, owner = key_tokens >= 0 and owner or '',
+    metered = (key_tokens >= 0 or tenant_tokens >= 0) and 1 or 0, owner = key_tokens >= 0 and owner or '', spilled = 0,
     of_second = of_second and 1 or 0, of_key = of_key and 1 or 0, of_tenant = of_tenant and 1 or 0 }
   if not call('SET', P .. 'v:' .. job.id, pack_reserved(of), 'NX') then return end
+  reserve_cost(job.id, job.cost, payers)
+  if job.queue.spills then return spill(job.id, of) end
   call('ZADD', P .. 'r:' .. of.queue, int(now + hold_ms), job.id)
   call('ZADD', P .. 'jobs:' .. tenant, 'NX', int(now + hold_ms), job.id)
   count(of.queue, of.tokens, of.bytes, of.work)
-  reserve_cost(job.id, job.cost, payers)
   if job.queue.held then call('SADD', P .. 'hold:' .. of.queue, job.id) end
 end
 
 local function take()
   for _, job in ipairs(jobs) do reserve(job) end
   for _, queue in ipairs(queues) do
-    if queue.reserved == 0 then call('SADD', P .. 'admitting', queue.name) end
+    if queue.reserved == 0 and not queue.spills then call('SADD', P .. 'admitting', queue.name) end
     if queue.turn then use_turn(queue.name, ticket, queue.turn) end
   end
   for _, window in pairs({ of_second, of_key, of_tenant }) do
@@ -218,7 +234,8 @@ end
 
 local said, learned = refused or {}, {}
 for i, queue in ipairs(queues) do
-  learned[i] = { queue.learned[1] or '', queue.learned[2] or '', not refused and queue.held or '' }
+  local held, spills = not refused and queue.held or '', not refused and queue.spills and 1 or 0
+  learned[i] = { queue.learned[1] or '', queue.learned[2] or '', held, spills }
 end
 return { said[1] or '', said[2] or '', said[3] and int(said[3]) or '', said[4] and int(said[4]) or '',
   said[5] and int(said[5]) or '', said[6] and int(said[6]) or '', said[7] and int(said[7]) or '',

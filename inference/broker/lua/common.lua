@@ -9,11 +9,12 @@
 --                         if leased g the weights that its claim charged by: tenant's, tier's or 0, packed;
 --                         k whether a cap counts it; j once it began, whether in time, or - if its start does not count (objectives.lua); y must run alone (see y:QUEUE)
 --   a:QUEUE         zset  waiting id -> arrival ms               l:QUEUE  zset  leased id -> end of the lease ms
+--   spilled:QUEUE   zset  id that is kept out of its full queue -> when it was admitted, ms; v:ID says what it is
 --   hold:QUEUE      set   waiting or reserved ids that a full queue took on hold
 --   admitting       set  queues that had reservations
 --   r:QUEUE         zset  reserved id -> end of the reservation  v:ID  string  what is reserved, packed (reserved.lua)
 --   tokens, bytes, work  hash  queue -> what waits or is reserved: prompt + expected, bytes of requests, ms of estimates
---   jobs:TENANT     zset  unfinished id -> end of the reservation ms, or waiting, or leased (entry.lua)
+--   jobs:TENANT     zset  unfinished id -> end of the reservation ms, or spilled, or waiting, or leased (entry.lua)
 --   rate:OWNER, rate:tenant=TENANT  string  requests and tokens of the last minute; burst:OWNER  of the last second;
 --   starts:QUEUE    string  which jobs began in time, in the last day: buckets, packed (objectives.lua)
 --   drained:QUEUE   string  jobs claimed lately: buckets, packed (windows.lua); each expires with what it counts

@@ -45,7 +45,7 @@ local function count_entry(entry, sign)
 end
 
 -- A tenant's unfinished jobs: a reserved one by the end of that, the others by what they do.
-local QUEUED, LEASED = '1e15', '2e15'
+local SPILLED, QUEUED, LEASED = '5e14', '1e15', '2e15'
 
 local function unreserve_tenant(tenant, id)
   local score = call('ZSCORE', P .. 'jobs:' .. tenant, id)

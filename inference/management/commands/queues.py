@@ -13,7 +13,7 @@ from inference.templatetags import shown
 
 HEADS: Final = (
     *("queue", "jobs", "tokens", "backlog", "in flight", "rate", "expected wait"),
-    *("in time (5 min · 1 h · 24 h)", "halted", "why it waits"),
+    *("in time (5 min · 1 h · 24 h)", "spilled", "watermark", "halted", "why it waits"),
 )
 
 
@@ -58,6 +58,8 @@ def _cells(row: QueueRow) -> tuple[str, ...]:
         shown.rate(row.claims_per_second),
         shown.seconds(row.expected_wait_seconds),
         shown.kept(row.objective) if row.objective else "",
+        shown.count(row.spilled),
+        row.watermark,
         ", ".join(halted),
         why,
     )
