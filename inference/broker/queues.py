@@ -3,7 +3,7 @@
 import itertools
 from collections.abc import Iterable, Sequence
 from datetime import timedelta
-from typing import Final, Literal
+from typing import Any, Final, Literal
 from uuid import UUID
 
 from inference import routing
@@ -105,13 +105,7 @@ class QueueVerbs(base.Verbs):
     def stats(self, queues: Sequence[str]) -> list[QueueStats]:
         """Numbers of each of `queues`, in that order, all of one moment."""
         rows = self._call("stats", *queues) if queues else []
-        return [
-            QueueStats(
-                *(queue, jobs, tokens, int(oldest) if oldest else None, leases, size, work / 1000, *beyond),
-                claims_per_second=float(rate),
-            )
-            for queue, (jobs, tokens, oldest, leases, size, work, *beyond, rate) in zip(queues, rows, strict=True)
-        ]
+        return [_stats(queue, row) for queue, row in zip(queues, rows, strict=True)]
 
     def set_tenant_weight(self, tenant: str, weight: float) -> None:
         """Set a tenant's share against other tenants, from the next claim on."""
@@ -149,3 +143,11 @@ def _entry_arguments(entry: Entry, queue: int) -> list[scripts.Argument]:
         int(entry.alone),
         int(entry.counts),
     ]
+
+
+def _stats(queue: str, row: Sequence[Any]) -> QueueStats:
+    jobs, tokens, oldest, leases, size, work, on_hold, spilled, rate = row
+    arrived = int(oldest) if oldest else None
+    return QueueStats(
+        queue, jobs, tokens, arrived, leases, size, work / 1000, on_hold, spilled, claims_per_second=float(rate)
+    )
