@@ -30,7 +30,28 @@ def is_confirmed(request: HttpRequest) -> bool:
     return request.method == "POST" and CONFIRMED in request.POST
 
 
-class Confirms:
+class Asks:
+    """Mixed into a ModelAdmin: shows a question in place of what it is about."""
+
+    def ask(self, request: HttpRequest, told: Iterable[str], form: forms.Form | None = None) -> HttpResponse:
+        """Show what would happen, with the same form to be sent once more, and what else is asked."""
+        left_out = _NOT_REPEATED | set(form.fields if form else ())
+        again = [
+            (name, value) for name, values in request.POST.lists() if name not in left_out for value in values
+        ]
+        context = {
+            **self.admin_site.each_context(request),  # type: ignore[attr-defined]
+            "title": "Are you sure?",
+            "opts": self.opts,  # type: ignore[attr-defined]
+            "told": list(dict.fromkeys(told)),
+            "again": again,
+            "confirmed": CONFIRMED,
+            "form": form,
+        }
+        return TemplateResponse(request, "admin/confirm.html", context)
+
+
+class Confirms(Asks):
     """Mixed into a ModelAdmin: what a save notes is asked about, and undone until the answer is yes."""
 
     def changeform_view(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
@@ -58,20 +79,3 @@ class Confirms:
 
     def look(self, request: HttpRequest) -> None:
         """Read what a question needs: limits read in the transaction would be seen by all, committed or not."""
-
-    def ask(self, request: HttpRequest, told: Iterable[str], form: forms.Form | None = None) -> HttpResponse:
-        """Show what would happen, with the same form to be sent once more, and what else is asked."""
-        left_out = _NOT_REPEATED | set(form.fields if form else ())
-        again = [
-            (name, value) for name, values in request.POST.lists() if name not in left_out for value in values
-        ]
-        context = {
-            **self.admin_site.each_context(request),  # type: ignore[attr-defined]
-            "title": "Are you sure?",
-            "opts": self.opts,  # type: ignore[attr-defined]
-            "told": list(dict.fromkeys(told)),
-            "again": again,
-            "confirmed": CONFIRMED,
-            "form": form,
-        }
-        return TemplateResponse(request, "admin/confirm.html", context)

@@ -18,7 +18,7 @@ from unfold.widgets import UnfoldAdminSelectWidget
 from inference import errors, retiering, selectors, submission
 from inference.admin import confirming
 from inference.admin.base import ModelAdmin, TabularInline
-from inference.admin.confirming import Confirms
+from inference.admin.confirming import Asks
 from inference.admin.readonly import ReadOnly
 from inference.dashboard import texts
 from inference.models import Job, JobEvent, Tier
@@ -46,7 +46,7 @@ class JobEventInline(ReadOnly, TabularInline):
 
 
 @admin.register(Job)
-class JobAdmin(ReadOnly, Confirms, ModelAdmin):
+class JobAdmin(ReadOnly, Asks, ModelAdmin):
     """Read-only, but for what a person may ask of a job: to end, or to begin anew."""
 
     list_display = ("short_id", "status", "owner", "queue", "queue_time", "tokens", "attempts", "created_at")

@@ -1,9 +1,10 @@
 """A change that takes something away is asked about first."""
 
 import pytest
+from django.db import connection
 from django.test import Client
 
-from inference import halts
+from inference import halts, submission
 from inference.models import ApiKey, Edit, Job, QueueLimit, Tenant, Tier
 from tests import factories
 from tests.integration import admin_pages
@@ -127,3 +128,17 @@ def test_no_job_is_lost_by_what_was_only_asked(page: Client) -> None:
     job = factories.make_job()
     page.post(url(Job, "changelist"), {"action": "change_tier", "_selected_action": [job.pk]})
     assert Job.objects.get().tier_id == "standard"
+
+
+def test_actions_on_jobs_hold_no_lock_from_one_job_to_the_next(
+    page: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job, depths = factories.make_job(), []
+
+    def cancel(*_: object, **__: object) -> Job:
+        depths.append(len(connection.savepoint_ids))  # above the transaction of the test
+        return job
+
+    monkeypatch.setattr(submission, "cancel", cancel)
+    page.post(url(Job, "changelist"), {"action": "cancel", "_selected_action": [job.pk]})
+    assert depths == [0]
