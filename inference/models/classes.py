@@ -73,8 +73,8 @@ class Tier(models.Model):
         choices=choices_of(OnFull),
         default=OnFull.REJECT,
         help_text="What its full queues do with more. reject: 429 at once. hold: calls whose client waits for the "
-        "answer are taken all the same, on hold: they start in time, or get 429; all others get 429 at once. spill: "
-        "these others are kept in the database until the queue has room; calls are held.",
+        "answer are taken all the same, on hold: they start in time, or get 429; all others get 429 at once. "
+        "spill: these others are kept in the database until the queue has room; calls are held.",
     )
     hold_seconds = models.FloatField(
         default=20,

@@ -48,7 +48,9 @@ class Job(models.Model):
     )
     start_deadline_at = models.DateTimeField()
     hold_ends_at = models.DateTimeField(
-        null=True, blank=True, help_text="Its queue was full: it expires unless it started by then. Empty once it did."
+        null=True,
+        blank=True,
+        help_text="Its queue was full: it expires unless it started by then. Empty once it did.",
     )
     started_at = models.DateTimeField(null=True, blank=True)
     first_token_at = models.DateTimeField(null=True, blank=True)
@@ -104,9 +106,7 @@ class Job(models.Model):
                 condition=models.Q(status=JobStatus.SPILLED),
             ),
             # The same of those on hold.
-            models.Index(
-                fields=["hold_ends_at"], name="job_hold", condition=models.Q(hold_ends_at__isnull=False)
-            ),
+            models.Index(fields=["hold_ends_at"], name="job_hold", condition=models.Q(hold_ends_at__isnull=False)),
         ]
         constraints: ClassVar = [
             models.CheckConstraint(
