@@ -90,7 +90,7 @@ class WithBacklog:
         totals = _totals(row)
         return shown.count(totals.capacity if totals else None)
 
-    @admin.display(description="in time (5 min \N{MIDDLE DOT} 1 h \N{MIDDLE DOT} 24 h)")
+    @admin.display(description="in time")
     def in_time(self, row: Model) -> str:
         """Return which share of jobs started in time, over three windows, and where that misses the objective."""
         totals = _totals(row)

@@ -43,9 +43,8 @@ class TierAdmin(WithBacklog, KeptName, LimitAdmin):
     bounds = frozenset({*consequences.TIER_CAPS, "max_in_flight", "max_wait_seconds", "on_full", "max_held_jobs"})
     list_display = (
         *("name", "weight", "max_queued_jobs", "by_the_fleet", "max_in_flight", "aim", "in_time"),
-        *(*backlog.COLUMNS, "picked_by"),
         _duration("max_wait_seconds", "max wait"),
-        _duration("start_deadline_seconds", "start deadline"),
+        *backlog.COLUMNS,
     )
     list_editable = ("weight", "max_queued_jobs", "max_in_flight")
     fieldsets = (
@@ -86,11 +85,6 @@ class TierAdmin(WithBacklog, KeptName, LimitAdmin):
         """Return the share of jobs that should start in time, and within which wait."""
         return shown.aim(objectives.stand(tier.objective_share, tier.target_wait_seconds, objectives.NOTHING))
 
-    @admin.display(description="service_tier")
-    def picked_by(self, tier: Tier) -> str:
-        """Return the values of OpenAI's field that pick the tier."""
-        return ", ".join(tier.service_tiers)
-
     def taken_away(self, before: Any, after: Any, rows: list[QueueRow]) -> list[str]:
         """Return what lower caps of a tier do."""
         return consequences.of_tier(before, after, rows)
@@ -129,8 +123,7 @@ class QueueLimitAdmin(WithHalts, WithBacklog, KeptName, LimitAdmin):
     actions = ACTIONS
     list_display = (
         *("queue", "state", "max_jobs", "takes", "by_the_fleet", "max_in_flight"),
-        *backlog.COLUMNS,
-        *("in_time", "halted"),
+        *("waiting", "running", "backlog", "expected_wait", "halted"),
     )
     ordering = ("queue",)
     list_editable = ("max_jobs", "max_in_flight")

@@ -104,10 +104,11 @@ def rate(per_second: float | None) -> str:
 
 
 def drained(row: QueueRow) -> str:
-    """Return in a line what a queue takes, and how fast it drains."""
+    """Return in a line what a queue takes, how fast it drains, and which share starts in time."""
+    in_time = f"; in time over 5 min, 1 h, 24 h: {kept(row.objective)}" if row.objective else ""
     return (
         f"takes {count(row.cap)}, by the fleet {count(row.capacity)}; {count(row.jobs)} wait, "
-        f"{rate(row.claims_per_second)} start, a new one would wait {seconds(row.expected_wait_seconds)}"
+        f"{rate(row.claims_per_second)} start, a new one would wait {seconds(row.expected_wait_seconds)}{in_time}"
     )
 
 

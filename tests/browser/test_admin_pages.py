@@ -78,8 +78,8 @@ def test_the_lists_of_limits_fit_the_page(admin: Admin) -> None:
         person.open(f"/admin/inference/{table}/")
         widths = "list => [list.scrollWidth, list.parentElement.clientWidth]"
         needed, there = person.page.locator("#result_list").evaluate(widths)
-        assert needed <= there, table
         person.photograph(f"admin-list-{table}")
+        assert needed <= there, table
 
 
 def test_a_key_is_shown_once_works_and_is_revoked(admin: Admin, stack: Stack) -> None:
