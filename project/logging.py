@@ -18,3 +18,13 @@ class LineFormatter(logging.Formatter):
         first, newline, rest = super().format(record).partition("\n")
         pairs = [f"{k}={record.__dict__[k]}" for k in FIELDS if k in record.__dict__]
         return " ".join([first, *pairs]) + newline + rest
+
+
+class Refusals(logging.Filter):
+    """Tells of a request that was refused (4xx) without a traceback: it is no fault of ours."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Let every record pass."""
+        if record.levelno < logging.ERROR:
+            record.exc_info = None
+        return True

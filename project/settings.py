@@ -203,6 +203,8 @@ LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
     "formatters": {"line": {"()": "project.logging.LineFormatter"}},
+    "filters": {"refusals": {"()": "project.logging.Refusals"}},
     "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "line"}},
+    "loggers": {"django.request": {"filters": ["refusals"]}},
     "root": {"handlers": ["console"], "level": env.str("SLUICE_LOG_LEVEL", "INFO")},
 }

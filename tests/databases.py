@@ -18,8 +18,8 @@ URL: Final = "DATABASE_URL"
 """Inherited by all processes that tests start, unless they are given a database of their own."""
 WITHOUT: Final = ("tests/unit/", "tests/integration/test_broker_")
 """Where tests have no database near, unless they ask for one: they are `once` without saying so."""
-OTHER_RUN: Final = {SQLITE: POSTGRESQL, POSTGRESQL: "once"}
-"""By run, the mark of the tests that are the other run's."""
+ENGINES: Final = "tests/engine/"
+"""What takes longest of all that is run `once`."""
 
 _missing: list[str] = []
 _left_out: list[pytest.Item] = []
@@ -61,10 +61,20 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if _needs_none(item):
             item.add_marker("once")
-    others = [item for item in items if item.get_closest_marker(OTHER_RUN[config.option.database])]
+    others = [item for item in items if _only_run(item) not in {None, config.option.database}]
     config.hook.pytest_deselected(items=others)
     _left_out.extend(others)
     items[:] = [item for item in items if item not in others]
+
+
+def _only_run(item: pytest.Item) -> str | None:
+    """Return the run that a test belongs to; None: both."""
+    if item.get_closest_marker(POSTGRESQL):
+        return POSTGRESQL
+    if not item.get_closest_marker("once"):
+        return None
+    # In continuous integration there are always two, side by side, and PostgreSQL's is the shorter one.
+    return POSTGRESQL if os.environ.get("CI") and item.nodeid.startswith(ENGINES) else SQLITE
 
 
 def _needs_none(item: pytest.Item) -> bool:

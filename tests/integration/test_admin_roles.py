@@ -129,3 +129,14 @@ def test_a_change_of_engine_fields_is_not_reverted_by_an_operator(page: Client) 
     page.force_login(made("operator"))
     assert "Revert" not in page.get(url(ServedModel, "history", model.pk)).content.decode()
     assert page.post(url(ServedModel, "revert", model.pk, edit.pk), {"_confirmed": "yes"}).status_code == 403
+
+
+@pytest.mark.parametrize("status", [403, 404])
+def test_a_refused_request_is_logged_without_a_traceback(
+    page: Client, caplog: pytest.LogCaptureFixture, status: int
+) -> None:
+    page.force_login(made("viewer"))
+    address = "/admin/inference/edit/add/" if status == 403 else "/admin/nowhere/"
+    assert page.get(address).status_code == status
+    [record] = [record for record in caplog.records if record.name == "django.request"]
+    assert (record.levelname, record.exc_info) == ("WARNING", None)
