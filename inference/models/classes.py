@@ -2,11 +2,10 @@
 
 from typing import ClassVar
 
-from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 
 from inference.models.choices import choices_of
-from inference.models.validators import list_of_strings, slug
+from inference.models.validators import LARGEST, between, list_of_strings, seconds, slug
 from inference.states import OnFull
 
 
@@ -17,38 +16,39 @@ class Tier(models.Model):
     position = models.PositiveSmallIntegerField(default=0, help_text="Order on pages.")
     weight = models.FloatField(
         default=100,
-        validators=[MinValueValidator(0.001)],
+        validators=between(0.001, LARGEST),
         help_text="Share of service against other tiers.",
     )
     engine_priority = models.SmallIntegerField(default=0, help_text="vLLM's priority: lower goes first.")
     target_wait_seconds = models.FloatField(
         null=True,
         blank=True,
+        validators=seconds(0),
         help_text="A job that starts within this starts in time; empty: one that starts before its deadline does.",
     )
     objective_share = models.FloatField(
         "objective",
         null=True,
         blank=True,
-        validators=[MinValueValidator(0.01), MaxValueValidator(1)],
+        validators=between(0.01, 1),
         help_text="Share of the jobs that should start in time, as 0.95; shown as kept or missed, and decides "
         "nothing; empty for none.",
     )
     start_deadline_seconds = models.FloatField(
-        default=300, validators=[MinValueValidator(0.1)], help_text="A job not started by then is expired."
+        default=300, validators=seconds(0.1), help_text="A job not started by then is expired."
     )
     sync_start_deadline_seconds = models.FloatField(
         default=300,
-        validators=[MinValueValidator(0.1)],
+        validators=seconds(0.1),
         help_text="The same for a synchronous call, whose client waits.",
     )
     run_timeout_seconds = models.FloatField(
-        default=600, validators=[MinValueValidator(0.1)], help_text="A job that runs longer is failed."
+        default=600, validators=seconds(0.1), help_text="A job that runs longer is failed."
     )
     max_wait_seconds = models.FloatField(
         null=True,
         blank=True,
-        validators=[MinValueValidator(0.001)],
+        validators=seconds(0.001),
         help_text="A job that would wait longer than this for its start gets 429; empty for no bound. "
         "A queue with a cap of its own goes by that instead.",
     )
@@ -78,7 +78,7 @@ class Tier(models.Model):
     )
     hold_seconds = models.FloatField(
         default=20,
-        validators=[MinValueValidator(0.1)],
+        validators=seconds(0.1),
         help_text="A call on hold that has not started after so long gets 429.",
     )
     max_held_jobs = models.PositiveIntegerField(
@@ -87,7 +87,7 @@ class Tier(models.Model):
     )
     max_attempts = models.PositiveSmallIntegerField(
         default=3,
-        validators=[MinValueValidator(1)],
+        validators=between(1, 100),
         help_text="A job whose worker died this often is failed; it can be retried by hand.",
     )
     uses_reserve = models.BooleanField(
@@ -95,7 +95,7 @@ class Tier(models.Model):
     )
     max_share = models.FloatField(
         default=1,
-        validators=[MinValueValidator(0.01), MaxValueValidator(1)],
+        validators=between(0.01, 1),
         help_text="Of a worker's slots and KV tokens, while tiers with a share of 1 have work or had some in the "
         "last 10 s; at least one slot. 1: no such bound.",
     )
@@ -110,7 +110,7 @@ class Tier(models.Model):
         "0: it never waits.",
     )
     gather_seconds = models.FloatField(
-        default=0, validators=[MinValueValidator(0)], help_text="Longest such wait of the oldest job; 0: none."
+        default=0, validators=seconds(0), help_text="Longest such wait of the oldest job; 0: none."
     )
     service_tiers = models.JSONField(
         default=list,

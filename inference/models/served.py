@@ -2,10 +2,9 @@
 
 from typing import ClassVar
 
-from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 
-from inference.models.validators import list_of_strings, model_name
+from inference.models.validators import LARGEST, between, list_of_strings, model_name, seconds, whole
 
 
 class ServedModel(models.Model):
@@ -21,15 +20,26 @@ class ServedModel(models.Model):
         help_text="For a model behind an external engine whose tokenizer is not on this machine: "
         "a token is taken to be four bytes of the prompt.",
     )
-    max_model_len = models.PositiveIntegerField(default=8192, help_text="Tokens. Needs an engine restart.")
-    max_num_seqs = models.PositiveIntegerField(default=32, help_text="Sequences. Needs an engine restart.")
+    max_model_len = models.PositiveIntegerField(
+        default=8192, validators=whole(1), help_text="Tokens. Needs an engine restart."
+    )
+    max_num_seqs = models.PositiveIntegerField(
+        default=32, validators=whole(1), help_text="Sequences. Needs an engine restart."
+    )
     max_num_batched_tokens = models.PositiveIntegerField(
-        null=True, blank=True, help_text="Tokens a step; empty for vLLM's default. Needs an engine restart."
+        null=True,
+        blank=True,
+        validators=whole(1),
+        help_text="Tokens a step; empty for vLLM's default. Needs an engine restart.",
     )
     dtype = models.CharField(max_length=16, default="auto", help_text="Needs an engine restart.")
     enforce_eager = models.BooleanField(default=False, help_text="Skip compilation. Needs an engine restart.")
-    tensor_parallel_size = models.PositiveSmallIntegerField(default=1, help_text="Needs an engine restart.")
-    cpu_kv_cache_gib = models.FloatField(default=1.0, help_text="CPU engine only. Needs an engine restart.")
+    tensor_parallel_size = models.PositiveSmallIntegerField(
+        default=1, validators=between(1, 1024), help_text="Needs an engine restart."
+    )
+    cpu_kv_cache_gib = models.FloatField(
+        default=1.0, validators=between(0.001, LARGEST), help_text="CPU engine only. Needs an engine restart."
+    )
     engine_args = models.JSONField(
         default=list,
         blank=True,
@@ -38,22 +48,24 @@ class ServedModel(models.Model):
     )
     stall_seconds = models.FloatField(
         default=60,
-        validators=[MinValueValidator(1)],
+        validators=seconds(1),
         help_text="An engine without progress for so long, and for four times what its largest step should take, "
         "while requests run, is restarted; not an external one. Needs an engine restart.",
     )
     kv_margin_tokens = models.PositiveIntegerField(default=16, help_text="KV room kept free per job.")
     default_output_tokens = models.PositiveIntegerField(
-        default=256, help_text="Output expected of the first jobs of a key, until it is known what they bring."
+        default=256,
+        validators=whole(1),
+        help_text="Output expected of the first jobs of a key, until it is known what they bring.",
     )
     prefill_tokens_per_second = models.FloatField(
         default=4000,
-        validators=[MinValueValidator(0.001)],
+        validators=between(0.001, LARGEST),
         help_text="Of the prompt, for estimates until enough calls were measured.",
     )
     decode_tokens_per_second = models.FloatField(
         default=25,
-        validators=[MinValueValidator(0.001)],
+        validators=between(0.001, LARGEST),
         help_text="Of one sequence's output, likewise.",
     )
     max_in_flight = models.PositiveIntegerField(
@@ -64,7 +76,7 @@ class ServedModel(models.Model):
     )
     engine_start_seconds = models.FloatField(
         default=120,
-        validators=[MinValueValidator(0)],
+        validators=seconds(0),
         help_text="How long an engine takes to start: while none is ready, jobs may wait so much longer.",
     )
     max_queued_bytes = models.PositiveBigIntegerField(
@@ -74,13 +86,13 @@ class ServedModel(models.Model):
     )
     emergency_watermark = models.FloatField(
         default=0.9,
-        validators=[MinValueValidator(0.01), MaxValueValidator(1)],
+        validators=between(0.01, 1),
         help_text="Share of those bytes from which the least urgent tier is refused; the others one by one "
         "above it, the most urgent when all is taken.",
     )
     reserve_share = models.FloatField(
         default=0.05,
-        validators=[MinValueValidator(0), MaxValueValidator(0.5)],
+        validators=between(0, 0.5),
         help_text="Of each worker's slots and KV tokens, for tiers that use the reserve only; "
         "at least one slot from 8 slots up, none below.",
     )

@@ -3,14 +3,13 @@
 from typing import ClassVar
 
 from django.conf import settings
-from django.core.validators import MinValueValidator
 from django.db import models
 from django.utils import timezone
 from rest_framework_api_key.models import AbstractAPIKey, BaseAPIKeyManager
 
 from inference.keys import OpenAIKeyGenerator
 from inference.models.classes import Tier
-from inference.models.validators import slug
+from inference.models.validators import LARGEST, between, slug
 
 
 class Tenant(models.Model):
@@ -19,7 +18,7 @@ class Tenant(models.Model):
     name = models.CharField(max_length=64, primary_key=True, validators=[slug])
     weight = models.FloatField(
         default=1,
-        validators=[MinValueValidator(0.001)],
+        validators=between(0.001, LARGEST),
         help_text="Share of service against other tenants.",
     )
     requests_per_minute = models.PositiveIntegerField(
