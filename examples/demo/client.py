@@ -76,7 +76,13 @@ def _take(call: Call, event: dict[str, Any]) -> None:
 
 
 async def job(client: httpx.AsyncClient, job_id: str) -> dict[str, Any]:
-    """Fetch the job's record from the native API."""
+    """Fetch the job's record from the native API, once its end is there.
+
+    That is a moment after the answer's last part; the job's events end with it.
+    """
+    async with client.stream("GET", f"/api/v1/jobs/{job_id}/events/") as events:
+        async for _ in events.aiter_bytes():
+            pass
     answer = await client.get(f"/api/v1/jobs/{job_id}/")
     record: dict[str, Any] = answer.raise_for_status().json()
     return record
