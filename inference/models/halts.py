@@ -48,6 +48,9 @@ class QueueLimit(Halted):
         "draining", default=False, help_text="No more jobs are taken; those that wait are worked off."
     )
 
+    class Meta:
+        verbose_name = "queue"
+
     def __str__(self) -> str:
         return self.queue
 
@@ -65,6 +68,9 @@ class WorkerLimit(Halted):
     is_draining = models.BooleanField(
         "draining", default=False, help_text="It finishes what it runs and claims no more."
     )
+
+    class Meta:
+        verbose_name = "halted worker"
 
     def __str__(self) -> str:
         return self.worker

@@ -107,6 +107,7 @@ class ServedModel(models.Model):
 
     class Meta:
         ordering: ClassVar = ["name"]
+        verbose_name = "model"
         constraints: ClassVar = [
             models.UniqueConstraint(
                 fields=["is_default"],

@@ -135,7 +135,7 @@ def _jump(offset: str) -> Happening:
 def _is_right(place: Place) -> bool:
     with _valkey(place) as client:
         shown: Any = client.time()
-        return abs(time.time() - shown[0]) < OFF_SECONDS
+        return bool(abs(time.time() - shown[0]) < OFF_SECONDS)
 
 
 def _valkey(place: Place) -> redis.Redis:
