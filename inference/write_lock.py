@@ -2,7 +2,9 @@
 
 import contextlib
 import sqlite3
+import threading
 import time
+import traceback
 from collections.abc import Callable, Iterator
 from typing import Final, TypeVar
 
@@ -16,27 +18,51 @@ LOCK_SECONDS: Final = 20.0
 """How long it is waited for in all."""
 
 
+_turn: Final = threading.Lock()
+"""Of the threads of this process one looks for the lock, the others wait for that one."""
+
+
 def once_free(write: Callable[[], T]) -> T:
-    """Call `write`, a transaction of its own, as soon as no other process writes; it is begun anew until then.
+    """Call `write`, a transaction of its own, as soon as nobody else writes; it is begun anew until then.
 
     Raises django.db.OperationalError after `LOCK_SECONDS`, with nothing written, and what `write` raises.
     """
+    if connection.vendor != "sqlite" or connection.in_atomic_block:
+        return write()
     ends_at = time.monotonic() + LOCK_SECONDS
-    with _hurried():
-        while True:
-            try:
-                return write()
-            except OperationalError as error:
-                if connection.in_atomic_block or not _is_locked(error) or time.monotonic() > ends_at:
-                    raise
+    if not _turn.acquire(timeout=LOCK_SECONDS):
+        raise OperationalError("database is locked: other threads wrote all the time")
+    try:
+        with _hurried():
+            return _insist(write, ends_at)
+    finally:
+        _turn.release()
+
+
+def _insist(write: Callable[[], T], ends_at: float) -> T:
+    while True:
+        try:
+            return write()
+        except OperationalError as error:
+            if not _is_locked(error) or time.monotonic() > ends_at:
+                raise
+            _let_go(error)
+
+
+def _let_go(error: BaseException) -> None:
+    """Free the cursors of a failed try now, in their own thread.
+
+    Its frames and the exception hold each other. The collector would free them in any thread, which then waits for
+    the connection's mutex: for as long as its owner waits for the lock that the thread may itself hold.
+    """
+    for each in (error, error.__cause__):
+        if each:
+            traceback.clear_frames(each.__traceback__)
 
 
 @contextlib.contextmanager
 def _hurried() -> Iterator[None]:
     """Keep SQLite's own wait short, for as long as this lasts: other writes on the connection have it whole."""
-    if connection.vendor != "sqlite" or connection.in_atomic_block:
-        yield
-        return
     connection.ensure_connection()
     raw = connection.connection
     [(before_ms,)] = raw.execute("PRAGMA busy_timeout")

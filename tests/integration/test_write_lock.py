@@ -1,6 +1,8 @@
 """SQLite's write lock is looked for often by those in a hurry, and by nobody else."""
 
+import gc
 import sqlite3
+import threading
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -108,3 +110,40 @@ def test_a_submission_that_finds_no_lock_leaves_nothing(
         submit()
     other.rollback()
     assert_nothing_left(sluice)
+
+
+def cursors() -> int:
+    return sum(isinstance(each, sqlite3.Cursor) for each in gc.get_objects())
+
+
+def test_what_failed_leaves_no_cursor_to_the_collector(other: sqlite3.Connection) -> None:
+    make_tenant_later = Write(other, make_tenant)
+    gc.collect()
+    gc.disable()  # it would free them, in whatever thread it runs
+    try:
+        before = cursors()
+        write_lock.once_free(make_tenant_later)
+        assert (make_tenant_later.tries, cursors()) == (3, before)
+    finally:
+        gc.enable()
+
+
+def test_of_the_threads_of_a_process_one_looks_at_a_time(database: None) -> None:
+    inside, most = threading.Semaphore(0), []
+
+    def write() -> None:
+        inside.release()
+        most.append(inside._value)
+        threading.Event().wait(0.002)  # others could come in meanwhile
+        inside.acquire()
+
+    def run() -> None:
+        write_lock.once_free(write)
+        connection.close()
+
+    threads = [threading.Thread(target=run) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert most == [1] * 8
