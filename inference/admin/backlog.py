@@ -92,9 +92,10 @@ class WithBacklog:
 
     @admin.display(description="in time")
     def in_time(self, row: Model) -> str:
-        """Return which share of jobs started in time, over three windows, and where that misses the objective."""
+        """Return which share of jobs started in time lately, and whether that misses the objective."""
         totals = _totals(row)
-        return shown.kept(totals.objective) if totals and totals.objective else shown.NONE
+        latest = totals.objective.latest if totals and totals.objective else None
+        return shown.attained(latest) if latest else shown.NONE
 
     @admin.display(description="expected wait")
     def expected_wait(self, row: Model) -> str:
