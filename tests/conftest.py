@@ -4,9 +4,10 @@ import os
 import secrets
 import sqlite3
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
 import pytest_django
@@ -34,6 +35,9 @@ settings.SECRET_KEY = secrets.token_hex(32)
 
 _put_back: list[Callable[[], None]] = []
 """PostgreSQL's, made with the test database."""
+
+BACKUP_SECONDS: Final = 30.0
+"""How long a test's end waits for others to let go of the database."""
 
 DATABASE_OPTIONS = {
     "transaction_mode": "IMMEDIATE",
@@ -105,10 +109,21 @@ def seeded_database() -> Callable[[], None]:
 
     def put_back() -> None:
         connection.ensure_connection()
-        copy.backup(connection.connection)
+        copy.backup(connection.connection, progress=_give_up_after(BACKUP_SECONDS))
         copy.close()
 
     return put_back
+
+
+def _give_up_after(seconds: float) -> Callable[[int, int, int], None]:
+    """Return what ends a backup: it waits for the write lock for ever, where no signal reaches it."""
+    ends_at = time.monotonic() + seconds
+
+    def look(status: int, remaining: int, total: int) -> None:
+        if time.monotonic() > ends_at:
+            raise TimeoutError(f"a test left SQLite's write lock taken, for {seconds} s")
+
+    return look
 
 
 @pytest.fixture
