@@ -38,7 +38,10 @@ class ServedModel(models.Model):
         default=1, validators=between(1, 1024), help_text="Needs an engine restart."
     )
     cpu_kv_cache_gib = models.FloatField(
-        default=1.0, validators=between(0.001, LARGEST), help_text="CPU engine only. Needs an engine restart."
+        "CPU KV cache GiB",
+        default=1.0,
+        validators=between(0.001, LARGEST),
+        help_text="CPU engine only. Needs an engine restart.",
     )
     engine_args = models.JSONField(
         default=list,
@@ -52,7 +55,9 @@ class ServedModel(models.Model):
         help_text="An engine without progress for so long, and for four times what its largest step should take, "
         "while requests run, is restarted; not an external one. Needs an engine restart.",
     )
-    kv_margin_tokens = models.PositiveIntegerField(default=16, help_text="KV room kept free per job.")
+    kv_margin_tokens = models.PositiveIntegerField(
+        "KV margin tokens", default=16, help_text="KV room kept free per job."
+    )
     default_output_tokens = models.PositiveIntegerField(
         default=256,
         validators=whole(1),
