@@ -230,9 +230,17 @@ def test_a_bad_filter_is_refused_by_name(api: Api, query: str, name: str) -> Non
     assert response.json()["error"]["message"].startswith(name)
 
 
-@pytest.mark.parametrize("cursor", ["gone", "cD1nb25l"])  # "p=gone": a place, but no job's
-def test_a_cursor_that_leads_nowhere_is_not_found(api: Api, cursor: str) -> None:
-    assert api.get(f"/api/v1/jobs/?cursor={cursor}").status_code == 404
+@pytest.mark.parametrize("cursor", ["gone", "%ff", "zzz", "cD1nb25l"])  # "p=gone": a place, but no job's
+def test_a_cursor_that_leads_nowhere_is_refused_by_name(api: Api, cursor: str) -> None:
+    response = api.get(f"/api/v1/jobs/?cursor={cursor}")
+    assert (response.status_code, response.json()["error"]["param"]) == (400, "cursor")
+
+
+@pytest.mark.parametrize("act", ["cancel", "retry"])
+@pytest.mark.parametrize(("body", "name"), [({"reson": "late"}, "reson"), ([1], "body")])
+def test_what_nobody_heeds_is_refused(api: Api, act: str, body: object, name: str) -> None:
+    response = api.post(f"/api/v1/jobs/{factories.make_job().id}/{act}/", body)
+    assert (response.status_code, response.json()["error"]["param"]) == (400, name)
 
 
 def test_a_host_that_cannot_stand_in_a_link_is_the_callers_fault(api: Api) -> None:

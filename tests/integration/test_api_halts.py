@@ -60,6 +60,8 @@ def test_a_worker_is_drained_by_its_name(operator: Api) -> None:
 
 
 def test_what_is_not_there_is_told_with_what_there_is(operator: Api) -> None:
+    refused = operator.post(f"/api/v1/queues/{QUEUE}/pause/", {"untill": "noon"})
+    assert (refused.status_code, refused.json()["error"]["param"]) == (400, "untill")
     refused = operator.post("/api/v1/queues/*.bulk.*/pause/", {})
     assert (refused.status_code, refused.json()["error"]["code"]) == (404, "queue_not_found")
     assert QUEUE in refused.json()["error"]["message"]

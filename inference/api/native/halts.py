@@ -54,7 +54,9 @@ def _view(
             responses=serializers.HaltSerializer,
         )
         def post(self, request: Request, name: str) -> Response:
-            return Response(serializers.HaltSerializer(halt(action, name, operator(request))).data)
+            by = operator(request)
+            serializers.refuse_body(request.data)
+            return Response(serializers.HaltSerializer(halt(action, name, by)).data)
 
     return Halt.as_view()
 

@@ -35,11 +35,12 @@ class NewestFirst(CursorPagination):
     def paginate_queryset(
         self, queryset: QuerySet[Any] | Sequence[Any], request: Request, view: APIView | None = None
     ) -> list[Any] | None:
-        """Return the page. Raises NotFound, also for a cursor whose place is no job's id."""
+        """Return the page. Raises errors.InvalidRequest for a cursor that leads to no job."""
         try:
             return super().paginate_queryset(queryset, request, view)
-        except ValidationError:
-            raise NotFound(self.invalid_cursor_message) from None
+        except (NotFound, ValidationError):
+            message = "cursor: leads to no page; take it as `next` or `previous` of a page gives it"
+            raise errors.InvalidRequest(message, param="cursor") from None
 
 
 class Jobs(GenericAPIView[Job]):
@@ -101,6 +102,7 @@ class JobCancel(APIView):
     @extend_schema(operation_id="jobs_cancel", request=None, responses=serializers.JobDetailSerializer)
     def post(self, request: Request, job_id: uuid.UUID) -> Response:
         """Cancel the job, queued or running, and return it. One that has ended stays as it is."""
+        serializers.refuse_body(request.data)
         return Response(serializers.job(submission.cancel(caller=_caller(request), job_id=job_id), request))
 
 
@@ -110,6 +112,7 @@ class JobRetry(APIView):
     @extend_schema(operation_id="jobs_retry", request=None, responses=serializers.JobDetailSerializer)
     def post(self, request: Request, job_id: uuid.UUID) -> Response:
         """Queue a failed, cancelled or expired job again, with all its attempts, and return it."""
+        serializers.refuse_body(request.data)
         return Response(serializers.job(submission.retry(caller=_caller(request), job_id=job_id), request))
 
 

@@ -6,6 +6,7 @@ from inference.api.serializers.asked import (
     JobFilterSerializer,
     JobListSerializer,
     SubmissionSerializer,
+    refuse_body,
 )
 from inference.api.serializers.fleet import HaltSerializer, QueueSerializer, WorkerSerializer
 from inference.api.serializers.jobs import JobDetailSerializer, JobLookSerializer, JobSerializer, job, look
@@ -36,4 +37,5 @@ __all__ = [
     "WorkerSerializer",
     "job",
     "look",
+    "refuse_body",
 ]

@@ -35,6 +35,13 @@ def refuse_unknown(data: Any, known: Iterable[str], *, what: str) -> None:
         raise serializers.ValidationError({unknown[0][:64]: [message]})
 
 
+def refuse_body(data: Any) -> None:
+    """Raise ValidationError for a body of a call that takes none: what it asks for would be ignored."""
+    if data:
+        message = ["this call takes no fields"]
+        raise serializers.ValidationError({next(iter(data))[:64]: message} if isinstance(data, dict) else message)
+
+
 class SubmissionSerializer(serializers.Serializer[Any]):
     """One job to be."""
 
