@@ -35,7 +35,7 @@ class QueueFacts:
     spilled: int = 0
     """Kept out of it."""
     kept: int = 0
-    """Room that is kept for those whose turn it is: refused before, and asked to come back by now."""
+    """Those whose turn it is, refused before and asked to come back by now: room is kept for them (see `kept`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,17 +80,25 @@ def decide(asked: Asked, amounts: Mapping[str, Amount], facts: Facts) -> Refusal
     return found[0] if found else None
 
 
-def wait_ms(terms: QueueTerms, amount: Amount, facts: QueueFacts) -> int:
+def kept(terms: QueueTerms, amount: Amount, facts: QueueFacts) -> int:
+    """Return how much room is kept from the jobs for others: none if they could start at once.
+
+    Else a slot would stay empty for somebody who may not come.
+    """
+    return facts.kept if wait_ms(terms, amount, facts, kept_jobs=0) else 0
+
+
+def wait_ms(terms: QueueTerms, amount: Amount, facts: QueueFacts, *, kept_jobs: int) -> int:
     """Return how long the last of the jobs would wait behind all of its line, once the free slots are taken.
 
     Where caps in flight leave the queue fewer slots, at least as long as behind its own jobs in those.
     """
     known, work = facts.line_jobs + amount.jobs, facts.line_work_ms + amount.work_ms
-    wait = _wait(known, facts.kept, work, terms.slots - facts.leases, terms.slots)
+    wait = _wait(known, kept_jobs, work, terms.slots - facts.leases, terms.slots)
     if terms.own_slots is None:
         return wait
     known, work = facts.jobs + amount.jobs, facts.work_ms + amount.work_ms
-    return max(wait, _wait(known, facts.kept, work, terms.own_slots - facts.own_leases, terms.own_slots))
+    return max(wait, _wait(known, kept_jobs, work, terms.own_slots - facts.own_leases, terms.own_slots))
 
 
 def _wait(jobs: int, kept: int, work_ms: int, free: int, slots: int) -> int:
@@ -175,8 +183,8 @@ def is_spilled(terms: QueueTerms, amount: Amount, facts: QueueFacts) -> bool:
 
 
 def _queue(terms: QueueTerms, amount: Amount, facts: QueueFacts) -> Iterator[Refusal]:
-    caps, name = terms.caps, terms.name
-    if facts.jobs + facts.kept + amount.jobs > caps.jobs:
+    caps, name, kept_jobs = terms.caps, terms.name, kept(terms, amount, facts)
+    if facts.jobs + kept_jobs + amount.jobs > caps.jobs:
         yield Refusal(Reason.QUEUE_JOBS, name, caps.jobs, facts.jobs, amount.jobs)
     for reason, limit, value, more in (
         (Reason.QUEUE_TOKENS, caps.tokens, facts.tokens, amount.tokens),
@@ -185,5 +193,6 @@ def _queue(terms: QueueTerms, amount: Amount, facts: QueueFacts) -> Iterator[Ref
     ):
         if limit is not None and value + more > limit:
             yield Refusal(reason, name, limit, value, more)
-    if terms.max_wait_ms is not None and (wait := wait_ms(terms, amount, facts)) > terms.max_wait_ms:
+    wait = wait_ms(terms, amount, facts, kept_jobs=kept_jobs)
+    if terms.max_wait_ms is not None and wait > terms.max_wait_ms:
         yield Refusal(Reason.WAIT, name, terms.max_wait_ms, wait, amount.jobs)

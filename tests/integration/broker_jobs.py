@@ -27,12 +27,12 @@ def make_entry(**overrides: Any) -> Entry:
     return Entry(**(fields | overrides))
 
 
-def asked(queue: str, job_ids: Sequence[UUID], *, cap: int = 1 << 30, **overrides: Any) -> Asked:
+def asked(queue: str, job_ids: Sequence[UUID], *, cap: int = 1 << 30, slots: int = 32, **overrides: Any) -> Asked:
     """Ask for room for jobs of 100 tokens of prompt and 20 of output, in one queue."""
     terms = QueueTerms(
         name=queue,
         caps=QueueCaps(cap),
-        slots=32,
+        slots=slots,
         prompt_ms=2.0,
         output_ms=100.0,
         expected_tokens=20,

@@ -252,18 +252,29 @@ def test_a_job_whose_entry_was_lost_is_counted_no_more(sluice: Broker) -> None:
     assert sluice.sweep("default") == ("0", 0)
 
 
-def test_who_was_told_to_come_back_finds_room_and_others_do_not(sluice: Broker) -> None:
-    def asks(owner: str) -> Any:
-        return broker_jobs.admit(sluice, QUEUE, [uuid.uuid4()], cap=1, owner=owner)
+def ask(sluice: Broker, owner: str, *, slots: int = 1) -> Any:
+    return broker_jobs.admit(sluice, QUEUE, [uuid.uuid4()], cap=1, slots=slots, owner=owner)
 
+
+def told_to_come_now(sluice: Broker) -> None:
+    """Fill the queue, refuse Ann, then Bob, and let Ann's time come with the only slot taken."""
     submit()
-    told = asks("key=ann").refusal.retry_ms
+    told = ask(sluice, "key=ann").refusal.retry_ms
     assert 0 < told <= 120_000
-    assert asks("key=bob").refusal.retry_ms > told
+    assert ask(sluice, "key=bob").refusal.retry_ms > told
     factories.claim(sluice, QUEUE)
     client: Any = sluice.client
-    for name in (f"turns:{QUEUE}", f"turns:{QUEUE}:key=ann"):  # her time has come
+    for name in (f"turns:{QUEUE}", f"turns:{QUEUE}:key=ann"):
         [(member, due), *_] = client.zrange(sluice.prefix + name, 0, 0, withscores=True)
         client.zadd(sluice.prefix + name, {member: due - told})
-    assert not asks("key=cy").accepted
-    assert asks("key=ann").accepted
+
+
+def test_who_was_told_to_come_back_finds_room_and_others_do_not(sluice: Broker) -> None:
+    told_to_come_now(sluice)
+    assert not ask(sluice, "key=cy").accepted
+    assert ask(sluice, "key=ann").accepted
+
+
+def test_room_that_is_kept_keeps_nobody_from_a_free_slot(sluice: Broker) -> None:
+    told_to_come_now(sluice)
+    assert ask(sluice, "key=cy", slots=2).accepted

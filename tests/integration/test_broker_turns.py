@@ -1,10 +1,12 @@
-"""Clients that come back when they were told to find room, though others ask all the time."""
+"""Clients that come back when they were told to find room; who stays away holds nobody up."""
 
 import heapq
 import itertools
 import math
 import random
 import secrets
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
 
@@ -27,7 +29,7 @@ BURST_MS, ALL_MS = 60_000, 150_000
 
 
 class Client:
-    """A request that obeys `Retry-After`."""
+    """A request that obeys `Retry-After`, or never comes again."""
 
     def __init__(self, number: int) -> None:
         self.job_id = UUID(int=number)
@@ -35,11 +37,20 @@ class Client:
         self.tries = 0
 
 
+@dataclass(frozen=True)
+class Bounds:
+    """What the queue takes."""
+
+    jobs: int = 1 << 30
+    wait_ms: int | None = None
+
+
 class Scene:
     """A queue on a clock of the test, and an engine that takes the same time for each job."""
 
-    def __init__(self, broker: Broker) -> None:
-        self.broker = broker
+    def __init__(self, broker: Broker, bounds: Bounds, *, obeyed: bool = True) -> None:
+        self.broker, self.bounds, self.obeyed = broker, bounds, obeyed
+        self.ended = 0
         self.running: list[tuple[int, str, Token]] = []
         self.told: list[int] = []
         """Tries of those who were told to come back, once they are let in."""
@@ -51,7 +62,7 @@ class Scene:
         while events:
             at, _, client = heapq.heappop(events)
             self.work(at)
-            if (again := self.ask(client, at)) is not None:
+            if (again := self.ask(client, at)) is not None and self.obeyed:
                 heapq.heappush(events, (at + again, next(order), client))
 
     def work(self, now_ms: int) -> None:
@@ -60,6 +71,7 @@ class Scene:
             ended, _, token = heapq.heappop(self.running)
             self.turn_to(ended)
             self.broker.ack(token, status="succeeded")
+            self.ended += 1
             self.fill(ended)
         self.turn_to(now_ms)
         self.fill(now_ms)
@@ -76,7 +88,7 @@ class Scene:
 
     def ask(self, client: Client, now_ms: int) -> int | None:
         """Ask once: None if it was let in, else in how many ms it comes back."""
-        answer = self.broker.admit(_asked(client))
+        answer = self.broker.admit(_asked(client, self.bounds))
         client.tries += 1
         if answer.refusal:
             return math.ceil((answer.refusal.retry_ms or 120_000) / 1000) * 1000
@@ -87,10 +99,11 @@ class Scene:
         return None
 
 
-def _asked(client: Client) -> Asked:
+def _asked(client: Client, bounds: Bounds) -> Asked:
     terms = QueueTerms(
         name=QUEUE,
-        caps=QueueCaps(30),
+        caps=QueueCaps(bounds.jobs),
+        max_wait_ms=bounds.wait_ms,
         slots=SLOTS,
         prompt_ms=4.0,
         output_ms=4.0,
@@ -101,20 +114,34 @@ def _asked(client: Client) -> Asked:
     return Asked(tenant="ann", owner="key=sk-ann", ticket=client.ticket, queues=[terms], jobs=[wanted])
 
 
-def _arrivals(seed: int) -> list[int]:
+def _arrivals(seed: int, *loads: tuple[int, float]) -> list[int]:
+    """Draw arrivals: up to each moment so many times what the engine gets through."""
     chance, at, found = random.Random(seed), 0.0, []
-    while at < ALL_MS:
-        load = 1.5 if at < BURST_MS else 0.8
-        at += chance.expovariate(load * PER_SECOND / 1000)
-        found.append(int(at))
+    for until_ms, load in loads:
+        while (at := at + chance.expovariate(load * PER_SECOND / 1000)) < until_ms:
+            found.append(int(at))
+        at = until_ms
     return found
 
 
-@pytest.mark.once
-def test_nine_of_ten_who_obey_are_let_in_at_their_first_retry(valkey: str) -> None:
+@pytest.fixture
+def queue(valkey: str) -> Iterator[Broker]:
     client = broker_module.connect(valkey)
-    scene = Scene(Broker(client, prefix=f"{{turns-{secrets.token_hex(6)}}}:"))
-    scene.run(_arrivals(seed=5))
+    yield Broker(client, prefix=f"{{turns-{secrets.token_hex(6)}}}:")
     client.close()
+
+
+@pytest.mark.once
+def test_nine_of_ten_who_obey_are_let_in_at_their_first_retry(queue: Broker) -> None:
+    scene = Scene(queue, Bounds(jobs=30))
+    scene.run(_arrivals(5, (BURST_MS, 1.5), (ALL_MS, 0.8)))
     assert len(scene.told) > 200
     assert scene.told.count(2) / len(scene.told) >= 0.9
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("bounds", [Bounds(jobs=30), Bounds(wait_ms=1_000)])
+def test_the_engine_has_work_all_the_time_though_nobody_comes_back(queue: Broker, bounds: Bounds) -> None:
+    scene = Scene(queue, bounds, obeyed=False)
+    scene.run(_arrivals(6, (BURST_MS, 2.0)))
+    assert scene.ended >= 0.9 * PER_SECOND * BURST_MS / 1000

@@ -129,13 +129,19 @@ local function check_amount(what, queue, hash, names, most, limit, asked)
   if value + asked > limit then return refusal(what, queue.name, limit, value, asked) end
 end
 
--- What a queue refuses for. Room whose turn has come for others counts as taken.
+-- Room that is kept for others whose turn has come. Who could start at once is let by: else a slot would stay empty
+-- for somebody who may not come.
+local function kept_of(queue)
+  if call('EXISTS', turns_key(queue.name)) == 0 then return 0 end
+  queue.turn = turn_of(queue.name, ticket, now)
+  local kept = turns_before(queue.name, ticket, queue.turn, now)
+  if kept > 0 and wait_of(queue, 0) == 0 then return 0 end
+  return kept
+end
+
+-- What a queue refuses for.
 local function check_room(queue)
-  local kept, own = 0, { queue.name }
-  if call('EXISTS', turns_key(queue.name)) == 1 then
-    queue.turn = turn_of(queue.name, ticket, now)
-    kept = turns_before(queue.name, ticket, queue.turn, now)
-  end
+  local kept, own = kept_of(queue), { queue.name }
   local waiting = call('ZCARD', P .. 'a:' .. queue.name) + queue.reserved
   if queue.cap_jobs >= 0 and waiting + kept + queue.jobs > queue.cap_jobs then
     return refusal('queue_jobs', queue.name, queue.cap_jobs, waiting, queue.jobs)
