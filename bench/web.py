@@ -38,6 +38,11 @@ class Web:
         """Set fields of rows; the processes see it within a second."""
         self.rows("update", table, json.dumps(where), json.dumps(fields))
 
+    def forget(self) -> None:
+        """Empty Valkey: room that it keeps for those who were refused is kept no more."""
+        with places.redis_client(self.environment["REDIS_URL"]) as client:
+            client.flushall()
+
     def key(self, tenant: str) -> str:
         """Make a tenant and return a key of it."""
         return str(self.rows("keys", json.dumps({tenant: 1}))[tenant])
