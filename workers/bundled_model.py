@@ -67,7 +67,8 @@ def _write(gguf: Path, folder: Path) -> None:
     model = AutoModelForCausalLM.from_pretrained(
         source, gguf_file=name, dtype=torch.bfloat16, quantization_config=unpacked
     )
-    model.generation_config.update(**SAMPLING)
+    for option, value in SAMPLING.items():
+        setattr(model.generation_config, option, value)
     _say("[3/4] write the weights")
     model.save_pretrained(folder)
     _say("[4/4] write the tokenizer")
