@@ -35,6 +35,11 @@ rows = {model._meta.label: model._default_manager.all()[:9] for model in admin.s
 print(json.dumps({label: [str(row.pk) for row in found] for label, found in rows.items()}))
 """
 """Makes a viewer, and says which rows there are: the keys of each table."""
+MEASURE: Final = """list => {
+    for (const cell of list.querySelectorAll('td.field-by_the_fleet')) cell.textContent = '999\u202f999\u202f999'
+    return [list.scrollWidth, list.parentElement.clientWidth]
+}"""
+"""The width a list needs and what there is, with the largest numbers that a fleet comes to."""
 
 expect.set_options(timeout=PATIENCE_MS)
 
@@ -70,13 +75,6 @@ def test_a_tiers_weight_is_edited(admin: Admin) -> None:
     weight.fill("1")
     save(person)
     expect(told(person)).to_contain_text("1 tier was changed successfully")
-
-
-MEASURE: Final = """list => {
-    for (const cell of list.querySelectorAll('td.field-by_the_fleet')) cell.textContent = '999\u202f999\u202f999'
-    return [list.scrollWidth, list.parentElement.clientWidth]
-}"""
-"""The width a list needs and what there is, with the largest numbers that a fleet comes to."""
 
 
 def test_the_lists_of_limits_fit_the_page(admin: Admin) -> None:

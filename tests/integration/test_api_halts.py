@@ -59,9 +59,13 @@ def test_a_worker_is_drained_by_its_name(operator: Api) -> None:
     assert operator.post("/api/v1/workers/worker-1@here/drain/", {}).json()["is_draining"] is True
 
 
-def test_what_is_not_there_is_told_with_what_there_is(operator: Api) -> None:
+def test_a_pause_until_noon_is_refused_by_its_field(operator: Api) -> None:
     refused = operator.post(f"/api/v1/queues/{QUEUE}/pause/", {"untill": "noon"})
     assert (refused.status_code, refused.json()["error"]["param"]) == (400, "untill")
+    assert not QueueLimit.objects.filter(queue=QUEUE, is_paused=True).exists()
+
+
+def test_what_is_not_there_is_told_with_what_there_is(operator: Api) -> None:
     refused = operator.post("/api/v1/queues/*.bulk.*/pause/", {})
     assert (refused.status_code, refused.json()["error"]["code"]) == (404, "queue_not_found")
     assert QUEUE in refused.json()["error"]["message"]
