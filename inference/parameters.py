@@ -68,6 +68,8 @@ def check(endpoint: Endpoint, body: Mapping[str, Any], *, max_tokens: int | None
     _check_logit_bias(body)
     _check_format(body)
     _check_stream_options(body)
+    if endpoint is Endpoint.COMPLETIONS:
+        fields.text(body, "suffix")
     for name in ("n", "best_of"):
         if body.get(name) is not None and not (fields.is_integer(body[name]) and body[name] == 1):
             raise wrong(name, "must be 1: send one request for each answer", body[name])
@@ -93,7 +95,10 @@ def _check_min_tokens(body: Mapping[str, Any], max_tokens: int | None) -> None:
 
 
 def _check_stops(body: Mapping[str, Any]) -> None:
-    fields.texts(body, "stop")
+    for name in ("stop", "bad_words"):
+        fields.texts(body, name)
+    if isinstance(body.get("bad_words"), str):
+        raise wrong("bad_words", "must be a list of strings", body["bad_words"])
     stops = body.get("stop")
     if isinstance(stops, list) and len(stops) > MAX_STOPS:
         raise wrong("stop", f"must hold at most {MAX_STOPS} strings", stops)

@@ -141,8 +141,12 @@ def _draft(caller: Caller, submission: Submission, limits: Limits) -> Draft:
 
 
 def pick_tier(caller: Caller, limits: Limits, *, tier: str | None, service_tier: str | None) -> TierLimits:
-    """Return the tier asked for. Raises errors.InvalidRequest, or errors.Forbidden if the key may not use it."""
-    name = tier if tier is not None else _of_service_tier(service_tier, limits)
+    """Return the tier asked for, by `tier` if both are given.
+
+    Raises errors.InvalidRequest for one that does not exist, or errors.Forbidden if the key may not use it.
+    """
+    named = _of_service_tier(service_tier, limits)
+    name = named if tier is None else tier
     if name not in limits.tiers:
         raise errors.InvalidRequest(
             f"tier must be one of {', '.join(limits.tiers)}, not {name[:40]!r}", param="tier"

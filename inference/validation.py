@@ -61,7 +61,7 @@ def clean(endpoint: Endpoint, body: object) -> Request:
         max_tokens=limit,
         max_tokens_field=limit_field,
         stream=bool(fields.flag(body, "stream")),
-        service_tier=fields.text(body, "service_tier") or None,
+        service_tier=fields.text(body, "service_tier") if "service_tier" in checked else None,
     )
 
 

@@ -34,11 +34,12 @@ def parse(raw: bytes) -> dict[str, Any]:
 def _parse_leniently(raw: bytes, error: orjson.JSONDecodeError) -> Any:
     try:
         return json.loads(raw.decode())
+    except UnicodeDecodeError as undecoded:
+        found = f"not valid UTF-8 at byte {undecoded.start + 1}"
     except (ValueError, RecursionError):
-        where = f"line {error.lineno}, column {error.colno}"
-        raise errors.InvalidRequest(
-            f"body: not valid JSON ({error.msg} at {where})", code="invalid_json", param="body"
-        ) from None  # the decoder's error holds the body
+        found = f"not valid JSON ({error.msg} at line {error.lineno}, column {error.colno})"
+    # The decoder's error, which is being handled outside, holds the body.
+    raise errors.InvalidRequest(f"body: {found}", code="invalid_json", param="body") from None
 
 
 async def read(raw: bytes) -> dict[str, Any]:

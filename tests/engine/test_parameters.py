@@ -25,6 +25,7 @@ OTHERS: Final[list[dict[str, Any]]] = [
     {"stop_token_ids": ["x"]},
     {"stop": list("abcd")},
     {"stop": list("abcde")},
+    *({"bad_words": words} for words in ([5], "a", [""], ["a"])),
     {"top_logprobs": 2},
     {"logit_bias": {"a": 1}},
     {"tools": []},

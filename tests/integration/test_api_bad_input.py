@@ -56,6 +56,7 @@ BAD = [
     Case("a stream that is no boolean", chat(stream="yes"), 400, "stream"),
     Case("a temperature out of range", chat(temperature=99), 400, "temperature"),
     Case("an unknown tier", chat(service_tier="gold"), 400, "service_tier"),
+    Case("an empty tier", chat(service_tier=""), 400, "service_tier"),
     Case("a tier of a wrong type", chat(service_tier=7), 400, "service_tier"),
     Case("a NUL", chat("a\x00b"), 400, "messages[0].content"),
     Case("a NUL in the model", chat(model="a\x00b"), 400, "model"),
@@ -189,6 +190,7 @@ def test_a_key_of_any_form_is_refused(api: Api, key: bytes) -> None:
         ({"endpoint": "embeddings", "body": {}}, "endpoint"),
         ({"teir": "bulk", "body": {}}, "teir"),
         ({"tier": "gold", "body": factories.make_chat()}, "tier"),
+        ({"tier": "bulk", "body": factories.make_chat(service_tier="gold")}, "service_tier"),
         ({"tier": "\ud800", "body": factories.make_chat()}, "tier"),
         ({"tier": "a\x00", "body": factories.make_chat()}, "tier"),
         ({"jobs": []}, "jobs"),
@@ -207,6 +209,11 @@ def test_a_bad_submission_is_refused_whole(api: Api, sluice: Broker, body: Any, 
     assert response.status_code == 400, response.text
     assert response.json()["error"]["param"].startswith(param)
     assert_nothing_was_accepted(sluice)
+
+
+def test_an_endpoint_that_does_not_exist_is_told_with_those_that_do(api: Api) -> None:
+    refused = api.post("/api/v1/jobs/", {"endpoint": "images", "body": {}}).json()["error"]
+    assert refused["message"] == "endpoint: must be one of chat/completions, completions, not 'images'"
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ def test_an_object_is_parsed() -> None:
     [
         (b"", "not valid JSON"),
         (b"{", "not valid JSON"),
-        (b'{"a": "\xff\xfe"}', "not valid JSON"),
+        (b'{"a": "\xff\xfe"}', "not valid UTF-8 at byte 8"),
         (b"[" * 5000, "not valid JSON"),
         (b"[]", "must be a JSON object, got an array"),
         (b'"text"', "must be a JSON object, got a string"),

@@ -36,6 +36,8 @@ def refusal(endpoint: Endpoint = CHAT, **fields: Any) -> errors.InvalidRequest:
         ({"min_tokens": 9, "max_tokens": 8}, "min_tokens", "at most the 8 tokens"),
         ({"min_tokens": 9, "max_completion_tokens": 8}, "min_tokens", "at most the 8 tokens"),
         ({"stop": list("abcde")}, "stop", "at most 4 strings"),
+        ({"bad_words": [5]}, "bad_words", "a list of 1"),
+        ({"bad_words": "a"}, "bad_words", "must be a list of strings, not 'a'"),
         ({"top_logprobs": 3}, "top_logprobs", "takes logprobs to be true"),
         ({"logit_bias": {"a": 1}}, "logit_bias.a", "token ids"),
         ({"logit_bias": {"7": "much"}}, "logit_bias.7", "'much'"),
@@ -85,6 +87,10 @@ def test_what_an_engine_would_refuse_is_refused_by_its_name(fields: dict[str, An
     error = refusal(**fields)
     assert (error.param, error.status) == (param, 400)
     assert said in error.message
+
+
+def test_what_a_completion_ends_before_is_a_text() -> None:
+    assert refusal(COMPLETIONS, suffix=3).message == "suffix must be a string, not 3"
 
 
 def test_a_completion_may_not_have_to_be_longer_than_the_sixteen_tokens_it_gets() -> None:

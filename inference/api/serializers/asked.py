@@ -27,6 +27,17 @@ class ObjectField(serializers.Field[Any, Any, Any, Any]):
         return data
 
 
+class OneOfField(serializers.ChoiceField):
+    """A string that is one of those known; what is refused is told with what there is."""
+
+    def to_internal_value(self, data: Any) -> Any:
+        """Refuse what is none of them."""
+        if data not in list(self.choices):
+            known = ", ".join(map(str, self.choices))
+            raise serializers.ValidationError(f"must be one of {known}, not {fields.show(data)}")
+        return data
+
+
 def refuse_unknown(data: Any, known: Iterable[str], *, what: str) -> None:
     """Raise ValidationError for what is asked that nobody knows."""
     unknown = sorted(set(data) - set(known)) if isinstance(data, dict) else []
@@ -45,7 +56,7 @@ def refuse_body(data: Any) -> None:
 class SubmissionSerializer(serializers.Serializer[Any]):
     """One job to be."""
 
-    endpoint = serializers.ChoiceField(choices=[e.value for e in Endpoint], default=Endpoint.CHAT.value)
+    endpoint = OneOfField(choices=[e.value for e in Endpoint], default=Endpoint.CHAT.value)
     tier = serializers.CharField(required=False, allow_null=True, default=None, max_length=32)
     body = ObjectField(help_text="The request body as the endpoint below /v1/ takes it.")
 
@@ -69,7 +80,7 @@ class BulkSerializer(serializers.Serializer[Any]):
 class JobFilterSerializer(serializers.Serializer[Any]):
     """What a list of jobs can be narrowed by."""
 
-    status = serializers.ChoiceField(choices=[s.value for s in JobStatus], required=False)
+    status = OneOfField(choices=[s.value for s in JobStatus], required=False)
     tier = serializers.CharField(required=False, source="tier_id")
     model = serializers.CharField(required=False, source="model_id")
 
