@@ -117,10 +117,12 @@ def build(options: Options, credentials: Credentials, environ: Mapping[str, str]
     external = environ.get("REDIS_URL")
     if external:
         _redis_address(external)
-    valkey_port = None if external else ports.any_free("127.0.0.1")
+    flower_port = ports.for_flower(options.host, options.port)
+    spoken_for = [options.port, flower_port]
+    valkey_port = None if external else ports.any_free("127.0.0.1", spoken_for=spoken_for)
     return StackConfig(
         options=options,
-        flower_port=ports.for_flower(options.host, options.port),
+        flower_port=flower_port,
         valkey_port=valkey_port,
         redis_url=external or f"redis://:{credentials.valkey_password}@127.0.0.1:{valkey_port}/0",
         credentials=credentials,

@@ -2,6 +2,7 @@
 
 import random
 import socket
+from collections.abc import Collection
 from typing import Final
 
 FLOWER_OFFSET: Final = 555
@@ -23,9 +24,12 @@ def is_free(host: str, port: int) -> bool:
     return True
 
 
-def any_free(host: str) -> int:
-    """Return a port that was free a moment ago, where the kernel takes none for outgoing connections meanwhile."""
-    candidates = list(QUIET_PORTS)
+def any_free(host: str, *, spoken_for: Collection[int] = ()) -> int:
+    """Return a port that was free a moment ago, where the kernel takes none for outgoing connections meanwhile.
+
+    Not one that is `spoken_for`: promised to a server that has not begun to listen.
+    """
+    candidates = list(set(QUIET_PORTS).difference(spoken_for))
     random.SystemRandom().shuffle(candidates)  # two runs of seeded tests must not meet
     return next(port for port in candidates if is_free(host, port))
 
@@ -33,4 +37,4 @@ def any_free(host: str) -> int:
 def for_flower(host: str, web_port: int) -> int:
     """Choose Flower's port: the same at every start, unless something else holds it."""
     port = web_port + FLOWER_OFFSET
-    return port if port < 65536 and is_free(host, port) else any_free(host)
+    return port if port < 65536 and is_free(host, port) else any_free(host, spoken_for=[web_port])

@@ -64,6 +64,20 @@ def test_flower_finds_a_port_beside_the_highest_web_port() -> None:
     assert 0 < ports.for_flower("127.0.0.1", 65535) < 65536
 
 
+def test_a_port_that_is_promised_to_another_part_is_not_given_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ports, "QUIET_PORTS", range(20_000, 20_003))
+    monkeypatch.setattr(ports, "is_free", lambda *_: True)
+    assert ports.any_free("127.0.0.1", spoken_for=[20_000, 20_002]) == 20_001
+
+
+def test_the_parts_of_a_stack_never_meet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    web = ports.any_free("127.0.0.1")
+    monkeypatch.setattr(ports, "QUIET_PORTS", [web, web + ports.FLOWER_OFFSET, 1])
+    monkeypatch.setattr(ports, "is_free", lambda *_: True)
+    built = make_config(tmp_path, port=web)
+    assert (built.flower_port, built.valkey_port) == (web + ports.FLOWER_OFFSET, 1)
+
+
 def test_credentials_are_made_once(tmp_path: Path) -> None:
     assert credentials.load(tmp_path) == credentials.load(tmp_path)
 
