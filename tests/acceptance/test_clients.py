@@ -37,7 +37,7 @@ def chat(stack: Stack, **fields: object) -> dict[str, object]:
 
 
 def test_a_stream_that_its_client_leaves_is_gone_from_the_engine(slow: Stack) -> None:
-    body = chat(slow, max_tokens=400, stream=True)
+    body = chat(slow, max_tokens=400, ignore_eos=True, stream=True)
     with slow.client() as client, client.stream("POST", "/v1/chat/completions", json=body) as answer:
         output = answer.iter_raw()  # a name keeps it: an iterator that is collected closes the connection
         next(output)
@@ -52,7 +52,8 @@ def test_a_plain_call_that_its_client_leaves_is_gone_from_the_engine(slow: Stack
     async def leave() -> None:
         headers = {"Authorization": f"Bearer {slow.api_key}"}
         async with httpx.AsyncClient(base_url=slow.base_url, headers=headers, trust_env=False) as client:
-            call = asyncio.create_task(client.post("/v1/chat/completions", json=chat(slow, max_tokens=400)))
+            body = chat(slow, max_tokens=400, ignore_eos=True)
+            call = asyncio.create_task(client.post("/v1/chat/completions", json=body))
             while await asyncio.to_thread(running, slow) == 0:  # noqa: ASYNC110 (a fact of another process)
                 await asyncio.sleep(0.02)
             call.cancel()
@@ -64,7 +65,7 @@ def test_a_plain_call_that_its_client_leaves_is_gone_from_the_engine(slow: Stack
 
 
 def test_a_cancelled_job_is_gone_from_the_engine(slow: Stack) -> None:
-    [job_id] = fleet.submit(slow, 1, max_tokens=400)
+    [job_id] = fleet.submit(slow, 1, max_tokens=400, ignore_eos=True)
     until(lambda: running(slow) == 1, seconds=10, what="the engine runs it")
     with slow.client() as client:
         cancelled = client.post(f"/api/v1/jobs/{job_id}/cancel/").raise_for_status().json()

@@ -86,7 +86,7 @@ def test_sigterm_lets_running_jobs_finish_and_claims_no_more(bare: Stack) -> Non
 
 def test_a_second_sigterm_gives_running_jobs_back_without_counting_the_attempt(bare: Stack) -> None:
     with workers(bare, "hurried") as (hurried,):
-        ids = fleet.submit(bare, 4, max_tokens=400)
+        ids = fleet.submit(bare, 4, max_tokens=400, ignore_eos=True)
         wait_until_running(bare, ids)
         hurried.kill(signal.SIGTERM)
         hurried.wait_for("draining")

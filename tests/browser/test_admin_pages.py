@@ -167,7 +167,7 @@ def test_a_cap_is_lowered_a_queue_paused_and_both_are_reverted(
 def test_a_running_job_is_found_by_its_id_and_cancelled(
     admin: Admin, stack: Stack, size: str, scheme: str
 ) -> None:
-    [job_id] = fleet.submit(stack, 1, max_tokens=400)
+    [job_id] = fleet.submit(stack, 1, max_tokens=4_000, ignore_eos=True)  # minutes of work
     person = admin("/admin/", size=size, scheme=scheme)
     person.open("/admin/inference/job/")
     assert person.overflow() <= 0

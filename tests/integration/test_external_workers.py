@@ -40,13 +40,14 @@ def says(worker: Process, words: str) -> None:
 def test_jobs_wait_for_an_engine_that_comes_later_and_again_when_it_dies_under_them(
     fleet: Fleet, sluice: Broker, sim: builders.TcpSim
 ) -> None:
-    ids = submit(3, output_tokens=60)
+    ids = submit(3, output_tokens=120)
     worker = start(fleet, sim)
     says(worker, "cannot be reached")
     assert running(ids) == 0
 
     sim.start()
     until(lambda: running(ids) == 3, seconds=worker_processes.START_SECONDS)
+    until(lambda: sim.gauge("vllm:num_requests_running") == 3, what="the engine has what is on record as running")
     sim.kill()
     says(worker, "cannot be reached")
     sim.start()

@@ -65,14 +65,17 @@ def test_a_cancel_that_no_broadcast_tells_of_is_told_by_the_next_renewal(
 
 def test_an_engine_that_is_killed_costs_no_attempt_and_its_jobs_finish(fleet: Fleet, sluice: Broker) -> None:
     worker = fleet.ready(sim=SLOW)
-    plain = submit(3, output_tokens=30)
-    [streamed] = submit(1, output_tokens=30, streamed=True)
+    plain = submit(3, output_tokens=80)
+    [streamed] = submit(1, output_tokens=80, streamed=True)
     ids = [*plain, streamed]
     until(lambda: running(ids) == 4 and sluice.stream(streamed))
     os.kill(engine_child(worker.engine()), signal.SIGKILL)
     all_are(ids, JobStatus.SUCCEEDED)
     assert events(ids, JobEventKind.RELEASED) == 4
-    assert set(Job.objects.filter(id__in=ids).values_list("attempts", "engine_crashes")) == {(1, 1)}
+    assert set(Job.objects.filter(id__in=ids).values_list("attempts", flat=True)) == {1}
+    assert (
+        Job.objects.get(id=streamed).engine_crashes == 1
+    )  # of the others, a call may not have reached the engine
     assert INTERRUPTED in [event.kind for event in sluice.stream(streamed)]
 
 
