@@ -66,6 +66,8 @@ class Draft:
     request: validation.Request
     model: ModelLimits
     tier: TierLimits
+    counter: tokens.Counter
+    """The model's."""
     prompt: tokens.Prompt | None
     """None: the prompt came as token ids."""
     proven_tokens: int = 0
@@ -137,7 +139,7 @@ def _draft(caller: Caller, submission: Submission, limits: Limits) -> Draft:
     prompt = _prompt(request, counter)
     least = counter.at_least(prompt) if prompt else 0
     proven = least if least > model.max_model_len else 0
-    return Draft(submission, request, model, tier, prompt, proven, _cut(request, model))
+    return Draft(submission, request, model, tier, counter, prompt, proven, _cut(request, model))
 
 
 def pick_tier(caller: Caller, limits: Limits, *, tier: str | None, service_tier: str | None) -> TierLimits:
@@ -180,10 +182,10 @@ def _prompt(request: validation.Request, counter: tokens.Counter) -> tokens.Prom
 def _count(drafts: Sequence[Draft]) -> list[int]:
     """Prompt tokens of each; those of one model together, which uses all cores."""
     counts = [draft.proven_tokens if draft.prompt else len(draft.request.body["prompt"]) for draft in drafts]
-    for model in {draft.model.name: draft.model for draft in drafts}.values():
-        open_ = [(i, d) for i, d in enumerate(drafts) if d.model.name == model.name and not d.proven_tokens]
+    for name, counter in {draft.model.name: draft.counter for draft in drafts}.items():
+        open_ = [(i, d) for i, d in enumerate(drafts) if d.model.name == name and not d.proven_tokens]
         ours = [(i, draft.prompt) for i, draft in open_ if draft.prompt]
-        counted = tokens.counter(model).count([prompt for _, prompt in ours])
+        counted = counter.count([prompt for _, prompt in ours])
         for (i, _), count in zip(ours, counted, strict=True):
             counts[i] = count
     return counts

@@ -3,11 +3,12 @@
 import contextlib
 import functools
 import hashlib
+import itertools
 import logging
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Final
 
 from django.db import IntegrityError, InterfaceError, OperationalError, transaction
 from django.utils import timezone
@@ -24,12 +25,12 @@ from inference import (
     routing,
     selectors,
     snapshot,
-    write_lock,
 )
 from inference.admission import entrance
 from inference.admission.holds import Hold
 from inference.admission.terms import Candidate
 from inference.estimates import Demand
+from inference.joint_commit import JointCommit
 from inference.lifecycle import NewJob
 from inference.limits import MAX_JOBS_PER_CALL, Limits
 from inference.models import Job
@@ -94,8 +95,7 @@ def take(*, caller: Caller, items: Sequence[Submission]) -> Accepted:
     offer = _offer(caller, prepared)
     taken = entrance.admit(offer, limits)
     with _database_explained(), _withdrawn_on_failure(offer):
-        accepted = list(_finished(prepared, taken))
-        jobs = write_lock.once_free(functools.partial(_write, accepted))
+        jobs = _write(list(_finished(prepared, taken)))
     return Accepted(jobs, taken.holds, taken.headers)
 
 
@@ -200,12 +200,30 @@ def _offer_of(caller: Caller | None, job: Job, limits: Limits) -> entrance.Offer
 
 
 def _write(accepted: Sequence[tuple[NewJob, broker.Entry]]) -> list[Job]:
-    with _bodies_kept([job for job, _ in accepted]) as rows, transaction.atomic():
-        jobs = lifecycle.create(rows)
+    with _bodies_kept([job for job, _ in accepted]) as rows:
         entries = [entry for job, entry in accepted if not job.is_spilled]
-        # Robust: once committed the jobs are accepted, whatever becomes of the publish.
-        transaction.on_commit(functools.partial(publication.publish, entries), robust=True)
-    return jobs
+        return _commit(_Written(rows, entries), rows=len(rows))
+
+
+@dataclass(frozen=True, slots=True)
+class _Written:
+    """What one call writes, and then publishes."""
+
+    rows: Sequence[NewJob]
+    entries: Sequence[broker.Entry]
+
+
+def _insert(calls: Sequence[_Written]) -> list[list[Job]]:
+    """Insert the rows of several calls, and return those of each."""
+    jobs = iter(lifecycle.create([row for call in calls for row in call.rows]))
+    return [list(itertools.islice(jobs, len(call.rows))) for call in calls]
+
+
+def _publish(calls: Sequence[_Written]) -> None:
+    publication.publish([entry for call in calls for entry in call.entries])
+
+
+_commit: Final = JointCommit(_insert, then=_publish)
 
 
 @contextlib.contextmanager

@@ -46,10 +46,10 @@ def _insist(write: Callable[[], T], ends_at: float) -> T:
         except OperationalError as error:
             if not _is_locked(error) or time.monotonic() > ends_at:
                 raise
-            _let_go(error)
+            let_go(error)
 
 
-def _let_go(error: BaseException) -> None:
+def let_go(error: BaseException) -> None:
     """Free the cursors of a failed try now, in their own thread.
 
     Its frames and the exception hold each other. The collector would free them in any thread, which then waits for

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from django.db import OperationalError, connection, transaction
 
-from inference import errors, submission, write_lock
+from inference import errors, lifecycle, write_lock
 from inference.broker import Broker
 from inference.models import Job, Tenant
 from tests.integration import submitting
@@ -94,8 +94,8 @@ def test_what_is_part_of_a_larger_transaction_is_done_once_and_changes_no_wait(d
 def test_a_submission_looks_often(
     sluice: Broker, other: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    write = Write(other, submission._write)
-    monkeypatch.setattr(submission, "_write", write)
+    write = Write(other, lifecycle.create)
+    monkeypatch.setattr(lifecycle, "create", write)
     job = submit()
 
     assert write.tries == 3
