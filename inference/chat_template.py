@@ -29,6 +29,8 @@ class ChatTemplate:
     def __init__(self, source: str, *, special_tokens: Mapping[str, str]) -> None:
         environment = _environment()
         self._template = environment.from_string(source)
+        # A plain copy of a map over maps: each rendering walks it twice.
+        self._template.globals = dict(self._template.globals)
         self._special_tokens = dict(special_tokens)
         self._wants_parts = _loops_over_content(environment.parse(source))
         self._knows_developer = '"developer"' in source or "'developer'" in source

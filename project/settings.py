@@ -181,6 +181,7 @@ REST_FRAMEWORK = {
     "DEFAULT_AUTHENTICATION_CLASSES": ["inference.api.authentication.ApiKeyAuthentication"],
     "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.IsAuthenticated"],
     "DEFAULT_RENDERER_CLASSES": ["inference.api.native.formats.JsonRenderer"],
+    "DEFAULT_CONTENT_NEGOTIATION_CLASS": "inference.api.native.formats.Negotiation",
     "DEFAULT_PARSER_CLASSES": ["inference.api.native.formats.ObjectParser"],
     "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
     "EXCEPTION_HANDLER": "inference.api.errors.exception_handler",
