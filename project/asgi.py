@@ -2,6 +2,7 @@
 
 import os
 import resource
+import sys
 import warnings
 from typing import Any, Final
 
@@ -23,6 +24,9 @@ api = ApiHandler()
 
 API_PATHS: Final = ("/v1/", "/api/", "/dashboard/streams/")
 OPEN_FILES: Final = 65_536
+SWITCH_SECONDS: Final = 0.001
+"""How long a thread may keep the others waiting. A request crosses from the event loop to a thread and back, and
+Python's 5 ms would be lost at each crossing that meets another at work."""
 
 
 def allow_many_connections() -> None:
@@ -42,6 +46,7 @@ def refuse_public_secret() -> None:
 refuse_public_secret()
 allow_many_connections()
 heap.spare_what_is_loaded()
+sys.setswitchinterval(SWITCH_SECONDS)
 
 
 async def application(scope: dict[str, Any], receive: Any, send: Any) -> None:

@@ -24,6 +24,8 @@ STARTED: Final = frozenset({WorkerState.READY, WorkerState.PAUSED})
 class _Cache:
     def __init__(self) -> None:
         self.lock = threading.Lock()
+        self.reading = threading.Lock()
+        """Held over a read: who finds replicas young enough does not wait for it."""
         self.replicas: tuple[Replica, ...] | None = None
         self.read_at = 0.0
 
@@ -31,13 +33,18 @@ class _Cache:
 _cache = _Cache()
 
 
-def replicas() -> tuple[Replica, ...]:
-    """Return the live replicas of all models. Thread-safe. Raises django.db.Error if they never could be read."""
-    with _cache.lock:
-        if _cache.replicas is None or time.monotonic() - _cache.read_at >= MAX_AGE_SECONDS:
-            _cache.replicas = _read_or(_cache.replicas)
-            _cache.read_at = time.monotonic()
-        return _cache.replicas
+def replicas(*, max_age_seconds: float = MAX_AGE_SECONDS) -> tuple[Replica, ...]:
+    """Return the live replicas of all models, read no longer ago than that.
+
+    Thread-safe. Raises django.db.Error if they never could be read.
+    """
+    known = _known(max_age_seconds)
+    return _read_once(max_age_seconds) if known is None else known
+
+
+def seconds_left() -> float:
+    """Return how long calls go by what is known; less than 0 if the next one reads."""
+    return _cache.read_at + MAX_AGE_SECONDS - time.monotonic()
 
 
 def live(workers: Iterable[Worker], *, now: datetime) -> tuple[Replica, ...]:
@@ -49,6 +56,23 @@ def forget() -> None:
     """Drop what is cached: the next call reads."""
     with _cache.lock:
         _cache.replicas = None
+
+
+def _known(max_age_seconds: float) -> tuple[Replica, ...] | None:
+    with _cache.lock:
+        return _cache.replicas if time.monotonic() - _cache.read_at < max_age_seconds else None
+
+
+def _read_once(max_age_seconds: float) -> tuple[Replica, ...]:
+    """Read, unless another thread just did."""
+    with _cache.reading:
+        known = _known(max_age_seconds)
+        if known is not None:
+            return known
+        found = _read_or(_cache.replicas)
+        with _cache.lock:
+            _cache.replicas, _cache.read_at = found, time.monotonic()
+        return found
 
 
 def _read_or(last_known: tuple[Replica, ...] | None) -> tuple[Replica, ...]:

@@ -10,7 +10,7 @@ from typing import Any, Final
 import uuid_utils.compat
 
 from inference import errors, executor, fields, results, snapshot, submission
-from inference.admission import holds
+from inference.admission import engines, holds
 from inference.admission.holds import Hold
 from inference.api import ahead
 from inference.broker.types import CHUNK, END, GAP, INTERRUPTED, Event
@@ -56,6 +56,7 @@ class Call:
         """Submit the job. Raises what `submission.submit` and `executor.run_for` raise."""
         job_id = self.inbox.job_id
         ahead.plan("limits", _read_limits, seconds_left=snapshot.seconds_left())
+        ahead.plan("replicas", _read_replicas, seconds_left=engines.seconds_left())
         work = executor.run_for(
             body_bytes, _submit, self.caller, endpoint, body, job_id=job_id, mailbox=mailbox, synchronous=True
         )
@@ -141,6 +142,11 @@ def new_job_id() -> uuid.UUID:
 async def _read_limits() -> None:
     """Read the limits that submissions go by, before they are too old."""
     await executor.run(snapshot.limits, max_age_seconds=ahead.LEAD_SECONDS)
+
+
+async def _read_replicas() -> None:
+    """Likewise the workers."""
+    await executor.run(engines.replicas, max_age_seconds=ahead.LEAD_SECONDS)
 
 
 def _submit(
