@@ -94,7 +94,14 @@ class EngineHost:
     def submit(self, claimed: Claimed, on_done: OnDone) -> None:
         """Run a claim. It counts as in flight from here on."""
         self.room.add(claimed)
-        self._submitted.append((claimed, self._start(claimed), on_done))
+        starting = self._start(claimed)
+        self._submitted.append((claimed, starting, on_done))
+        if starting is None:
+            self._wake()
+        else:  # before its row has moved there is nothing to do, and the commit's thread needs the interpreter
+            starting.then(lambda _: self._wake())
+
+    def _wake(self) -> None:
         if not self._is_waking:  # one wake-up for a whole pull
             self._is_waking = True
             self._loop.call_soon_threadsafe(self._begin_all)
@@ -217,14 +224,17 @@ class EngineHost:
             self._loop.call_soon_threadsafe(self.room.look)
 
     def _abort(self, token: Token, why: Abort) -> None:
+        self._begin_all()  # it may be one whose row is being moved
         if execution := self._executions.get(token):
             execution.abort(why)
 
     def _abort_job(self, job_id: UUID, why: Abort) -> None:
+        self._begin_all()
         for token in [token for token in self._executions if token.job_id == job_id]:
             self._abort(token, why)
 
     def _abort_all(self) -> None:
+        self._begin_all()
         for execution in list(self._executions.values()):
             execution.abort(Abort.DRAIN)
 

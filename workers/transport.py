@@ -40,6 +40,8 @@ MIN_WAIT_SECONDS: Final = 0.001
 """To Redis a wait of 0 has no end."""
 CLOSE_SECONDS: Final = 2.0
 """How long a channel that closes waits for a reply that may carry claims."""
+YIELD_SECONDS: Final = 1e-6
+"""After a pull: the thread that commits its starts goes on at once, not when this one has asked for the next."""
 PAUSE_SECONDS: Final = 1.0
 """After an error reply (memory full, a replica) the next claim waits this long."""
 REPLY_MS: Final = 10_000
@@ -181,6 +183,7 @@ class Channel(stock.Channel):  # type: ignore[misc]
             self._deliver(claimed)
         if not claims.jobs:
             raise Empty
+        time.sleep(YIELD_SECONDS)
         return True
 
     def _read_reply(self) -> Claims:

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import threading
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -52,6 +53,25 @@ def test_a_cancel_that_was_swallowed_may_be_repeated(hosted: Hosted) -> None:
     hosted.host.abort_job(claimed.token.job_id, Abort.CANCELLED)
     assert hosted.end() == Cancelled()
     assert hosted.leases == 0
+
+
+def test_what_is_given_back_while_its_row_is_moved_never_reaches_the_engine(hosted: Hosted) -> None:
+    is_moving, may_move = threading.Event(), threading.Event()
+
+    def apply(changes: Sequence[lifecycle.Change]) -> list[lifecycle.Applied]:
+        is_moving.set()
+        assert may_move.wait(10)
+        return lifecycle.apply(changes)
+
+    hosted.host._around.commits._apply = apply  # type: ignore[union-attr]
+    claimed = hosted.submit()
+    until(is_moving.is_set)
+    hosted.host.abort(claimed.token, Abort.DRAIN)
+    until(lambda: hosted.host._executions)  # else the word of it would be lost
+    may_move.set()
+    assert hosted.end() == Interrupted(ReleaseReason.DRAIN)
+    assert hosted.engine.calls == []
+    assert (row(claimed).status, hosted.waiting) == (JobStatus.QUEUED, 1)
 
 
 def test_a_job_cancelled_between_claim_and_start_never_reaches_the_engine(hosted: Hosted) -> None:
