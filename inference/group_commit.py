@@ -9,8 +9,9 @@ from typing import Final, NamedTuple
 
 from django.db import DatabaseError, InterfaceError, OperationalError, connection
 
-from inference import lifecycle, write_lock
+from inference import durability, lifecycle, write_lock
 from inference.answer import Answer
+from inference.durability import Disk
 
 logger = logging.getLogger(__name__)
 
@@ -42,6 +43,7 @@ class GroupCommit:
     def submit(self, change: lifecycle.Change) -> Answer[lifecycle.Applied]:
         """Queue a change; the answer comes after its commit: what became of it, or the database's error.
 
+        By then it is on the disk too, unless it is a start: a machine that fails ends what was begun as well.
         Thread-safe; changes apply in the order of submission. Raises RuntimeError after `close`.
         """
         asked = _Asked(change, Answer())
@@ -80,7 +82,7 @@ class GroupCommit:
 
     def _commit(self, batch: list[_Asked]) -> None:
         try:
-            answers = self._apply_stubbornly([asked.change for asked in batch])
+            answers, disk = self._apply_stubbornly([asked.change for asked in batch])
         except Exception as error:  # whatever it is, those who wait must hear of it
             if len(batch) == 1:
                 logger.exception("Commit failed", extra={"action": "commit_failed"})
@@ -89,10 +91,9 @@ class GroupCommit:
             for asked in batch:  # one of them is to blame: the others must not share its fate
                 self._commit([asked])
             return
-        for asked, answer in zip(batch, answers, strict=True):
-            asked.answer.give(answer)
+        _tell(list(zip(batch, answers, strict=True)), disk)
 
-    def _apply_stubbornly(self, changes: list[lifecycle.Change]) -> list[lifecycle.Applied]:
+    def _apply_stubbornly(self, changes: list[lifecycle.Change]) -> tuple[list[lifecycle.Applied], Disk]:
         for wait_seconds in RETRY_SECONDS:
             try:
                 return self._apply_once_free(changes)
@@ -101,8 +102,33 @@ class GroupCommit:
                 time.sleep(wait_seconds)
         return self._apply_once_free(changes)
 
-    def _apply_once_free(self, changes: list[lifecycle.Change]) -> list[lifecycle.Applied]:
-        return write_lock.once_free(lambda: self._apply(changes))
+    def _apply_once_free(self, changes: list[lifecycle.Change]) -> tuple[list[lifecycle.Applied], Disk]:
+        with durability.deferred() as disk:
+            return write_lock.once_free(lambda: self._apply(changes)), disk
+
+
+def _tell(applied: list[tuple[_Asked, lifecycle.Applied]], disk: Disk) -> None:
+    """Give the answers: of what began at once, of all else when it is on the disk."""
+    rest = []
+    for asked, answer in applied:
+        if isinstance(asked.change, lifecycle.Start) and answer.moved:
+            asked.answer.give(answer)
+        else:
+            rest.append((asked, answer))
+    if rest:
+        _tell_once_on_disk(rest, disk)
+
+
+def _tell_once_on_disk(applied: list[tuple[_Asked, lifecycle.Applied]], disk: Disk) -> None:
+    try:
+        disk.wait()
+    except OperationalError as error:  # committed all the same: asked again, a change finds itself done
+        logger.exception("Commit not on the disk", extra={"action": "commit_failed"})
+        for asked, _ in applied:
+            asked.answer.fail(error)
+        return
+    for asked, answer in applied:
+        asked.answer.give(answer)
 
 
 def _note(error: DatabaseError | InterfaceError, wait_seconds: float, count: int) -> None:

@@ -4,6 +4,7 @@ For SQLite, where one commit follows the other. No thread of its own and no time
 the thread that asks for it. `group_commit` does this for event loops, whose coroutines cannot wait on a lock.
 """
 
+import contextlib
 import functools
 import logging
 import threading
@@ -12,7 +13,8 @@ from typing import Final, Generic, TypeVar
 
 from django.db import InterfaceError, OperationalError, connection, transaction
 
-from inference import write_lock
+from inference import durability, write_lock
+from inference.durability import Disk
 
 logger = logging.getLogger(__name__)
 
@@ -26,7 +28,7 @@ MAX_ROWS: Final = 256
 class _Asked(Generic[T, R]):
     """A write, and what became of it."""
 
-    __slots__ = ("error", "is_leader", "item", "result", "rows", "woken")
+    __slots__ = ("disk", "error", "is_leader", "item", "result", "rows", "woken")
 
     def __init__(self, item: T, rows: int) -> None:
         self.item = item
@@ -36,6 +38,7 @@ class _Asked(Generic[T, R]):
         """Held until it is written, has failed, or must lead."""
         self.woken.acquire()
         self.result: R
+        self.disk: Disk
         self.error: Exception | None = InterfaceError("the write was interrupted")
         """Until it is known."""
 
@@ -46,7 +49,8 @@ class JointCommit(Generic[T, R]):
     def __init__(self, write: Callable[[Sequence[T]], Sequence[R]], then: Callable[[Sequence[T]], None]) -> None:
         """`write` writes all items in one transaction, and returns of each what became of it.
 
-        `then` is told of them after the commit, before those who wait are; the next commit does not wait for it.
+        `then` is told of them after the commit, before those who wait are; the next commit waits neither for it
+        nor for the disk.
         """
         self._write = write
         self._then = then
@@ -55,20 +59,21 @@ class JointCommit(Generic[T, R]):
         self._is_led = False
         """Else nobody waits."""
 
-    def __call__(self, item: T, *, rows: int) -> R:
+    def __call__(self, item: T, *, rows: int) -> tuple[R, Disk]:
         """Return what became of it after its own commit, or raise its own error: others' do not count.
 
+        All see it then; whether it outlives the machine is for `Disk.wait` to say.
         Raises django.db.OperationalError if others write for `write_lock.LOCK_SECONDS`, with nothing written.
         """
         if connection.vendor != "sqlite" or connection.in_atomic_block:
-            return self._alone(item)
+            return self._alone(item), Disk()
         asked = _Asked[T, R](item, rows)
         self._join(asked)
         if asked.is_leader:
             self._lead()
         if asked.error is not None:
             raise asked.error
-        return asked.result
+        return asked.result, asked.disk
 
     def _alone(self, item: T) -> R:
         """Write it in the caller's own transaction, or where the database makes one of many commits itself."""
@@ -111,13 +116,14 @@ class JointCommit(Generic[T, R]):
 
     def _commit(self, batch: Sequence[_Asked[T, R]]) -> None:
         try:
-            results = write_lock.once_free(lambda: self._write([asked.item for asked in batch]))
+            with durability.deferred() as disk:
+                results = write_lock.once_free(lambda: self._write([asked.item for asked in batch]))
         except Exception as error:  # whatever it is, those who wait must hear of it
             write_lock.let_go(error)  # before another thread holds it
             self._blame(batch, error)
             return
         for asked, result in zip(batch, results, strict=True):
-            asked.result, asked.error = result, None
+            asked.result, asked.disk, asked.error = result, disk, None
 
     def _blame(self, batch: Sequence[_Asked[T, R]], error: Exception) -> None:
         if len(batch) == 1:
@@ -139,12 +145,19 @@ class JointCommit(Generic[T, R]):
         heir.woken.release()
 
     def _tell(self, batch: Sequence[_Asked[T, R]]) -> None:
-        written = [asked.item for asked in batch if asked.error is None]
+        written = [asked for asked in batch if asked.error is None]
         try:
             if written:
-                self._then(written)
-        except Exception:  # it is written, whatever becomes of this
-            logger.exception("a commit could not be announced", extra={"action": "commit_not_announced"})
+                self._announce([asked.item for asked in written])
+            for asked in written:
+                with contextlib.suppress(OperationalError):  # who asked hears of it as he waits for the disk
+                    asked.disk.wait()
         finally:
             for asked in batch:
                 asked.woken.release()
+
+    def _announce(self, written: Sequence[T]) -> None:
+        try:
+            self._then(written)
+        except Exception:  # it is written, whatever becomes of this
+            logger.exception("a commit could not be announced", extra={"action": "commit_not_announced"})

@@ -17,6 +17,7 @@ from inference import (
     bodies,
     broker,
     control,
+    durability,
     errors,
     estimates,
     lifecycle,
@@ -95,7 +96,8 @@ def take(*, caller: Caller, items: Sequence[Submission]) -> Accepted:
     offer = _offer(caller, prepared)
     taken = entrance.admit(offer, limits)
     with _database_explained(), _withdrawn_on_failure(offer):
-        jobs = _write(list(_finished(prepared, taken)))
+        jobs, disk = _write(list(_finished(prepared, taken)))
+    _wait_for(disk)
     return Accepted(jobs, taken.holds, taken.headers)
 
 
@@ -199,7 +201,7 @@ def _offer_of(caller: Caller | None, job: Job, limits: Limits) -> entrance.Offer
     )
 
 
-def _write(accepted: Sequence[tuple[NewJob, broker.Entry]]) -> list[Job]:
+def _write(accepted: Sequence[tuple[NewJob, broker.Entry]]) -> tuple[list[Job], durability.Disk]:
     with _bodies_kept([job for job, _ in accepted]) as rows:
         entries = [entry for job, entry in accepted if not job.is_spilled]
         return _commit(_Written(rows, entries), rows=len(rows))
@@ -224,6 +226,15 @@ def _publish(calls: Sequence[_Written]) -> None:
 
 
 _commit: Final = JointCommit(_insert, then=_publish)
+
+
+def _wait_for(disk: durability.Disk) -> None:
+    """Return when what is committed survives the machine: then a client is told. Raises errors.Unavailable."""
+    try:
+        disk.wait()
+    except OperationalError as error:
+        message = "The disk failed; it is not sure whether the request stays on record."
+        raise errors.Unavailable(message) from error
 
 
 @contextlib.contextmanager

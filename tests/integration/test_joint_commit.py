@@ -73,7 +73,7 @@ def ask(tenants: Tenants, commit: Writes) -> Iterator[Ask]:
     with ThreadPoolExecutor(THREADS) as pool:
 
         def asked(name: str, rows: int = 1) -> "Future[str]":
-            future = pool.submit(_closing, lambda: commit(name, rows=rows))
+            future = pool.submit(_closing, lambda: commit(name, rows=rows)[0])
             until(lambda: name in {*itertools.chain(*tenants.batches), *(each.item for each in commit._waiting)})
             return future
 
@@ -95,7 +95,7 @@ def error_of(future: "Future[str]") -> type | None:
 
 def test_a_lone_write_is_done_at_once_in_its_own_thread(tenants: Tenants, commit: Writes) -> None:
     before = threading.active_count()
-    assert commit("new", rows=1) == "made new"
+    assert commit("new", rows=1)[0] == "made new"
     assert (tenants.batches, tenants.told, tenants.names()) == ([["new"]], [["new"]], {"new"})
     assert threading.active_count() == before
 
@@ -125,7 +125,7 @@ def test_what_came_during_a_commit_goes_in_the_next_one_together(
 
     assert [future.result(10) for future in futures] == [f"made new-{i}" for i in range(5)]
     assert tenants.batches == sorted(tenants.told) == [["new-0"], ["new-1", "new-2", "new-3", "new-4"]]
-    assert commit("new-9", rows=1) == "made new-9", "and who comes later writes at once"
+    assert commit("new-9", rows=1)[0] == "made new-9", "and who comes later writes at once"
 
 
 @pytest.mark.once
@@ -167,7 +167,7 @@ def test_a_database_that_is_away_is_told_to_all_who_wait_and_to_no_later_one(
     assert [error_of(future) for future in futures] == [OperationalError] * 3
     assert tenants.batches == [["new-0"], ["new-1", "new-2"]], "it is asked once"
     assert (tenants.told, tenants.names()) == ([], set())
-    assert commit("new-3", rows=1) == "made new-3"
+    assert commit("new-3", rows=1)[0] == "made new-3"
 
 
 @pytest.mark.once
@@ -205,7 +205,7 @@ def test_what_was_written_is_written_whatever_becomes_of_the_telling(
     def fail(_: Sequence[str]) -> None:
         raise ValueError("nobody listens")
 
-    assert JointCommit(Tenants().write, fail)("new", rows=1) == "made new"
+    assert JointCommit(Tenants().write, fail)("new", rows=1)[0] == "made new"
     assert "announced" in caplog.text
 
 
