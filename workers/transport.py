@@ -41,7 +41,7 @@ MIN_WAIT_SECONDS: Final = 0.001
 CLOSE_SECONDS: Final = 2.0
 """How long a channel that closes waits for a reply that may carry claims."""
 YIELD_SECONDS: Final = 1e-6
-"""After a pull: the thread that commits its starts goes on at once, not when this one has asked for the next."""
+"""After a pull that was waited for: the thread that commits its starts goes on now, not after the next claim."""
 PAUSE_SECONDS: Final = 1.0
 """After an error reply (memory full, a replica) the next claim waits this long."""
 REPLY_MS: Final = 10_000
@@ -178,12 +178,13 @@ class Channel(stock.Channel):  # type: ignore[misc]
         """Read what was asked for. Raises Empty if it brought no message."""
         if self._asked is Asked.NOTHING:
             return bool(super()._brpop_read(**options))
-        claims = self._read_reply()
+        was_waiting, claims = self._asked is Asked.BELL, self._read_reply()
         for claimed in claims.jobs:
             self._deliver(claimed)
         if not claims.jobs:
             raise Empty
-        time.sleep(YIELD_SECONDS)
+        if was_waiting:
+            time.sleep(YIELD_SECONDS)
         return True
 
     def _read_reply(self) -> Claims:
