@@ -72,21 +72,21 @@ def check_values(body: Mapping[str, Any]) -> None:
             raise wrong(path, "must be a number of at most 64 bits", value)
 
 
-def text(body: Mapping[str, Any], name: str, *, required: bool = False) -> str:
-    """Return a string field, "" if it is absent."""
+def text(body: Mapping[str, Any], name: str, *, required: bool = False, path: str = "") -> str:
+    """Return a string field, "" if it is absent; `path` is where the body is, here and below."""
     value = body.get(name)
     if value is None and not required:
         return ""
     if not isinstance(value, str) or (required and not value):
-        raise wrong(name, "must be a non-empty string" if required else "must be a string", value)
+        raise wrong(f"{path}{name}", "must be a non-empty string" if required else "must be a string", value)
     return value
 
 
-def flag(body: Mapping[str, Any], name: str) -> bool | None:
+def flag(body: Mapping[str, Any], name: str, *, path: str = "") -> bool | None:
     """Return a boolean field, None if it is absent."""
     value = body.get(name)
     if value is not None and not isinstance(value, bool):
-        raise wrong(name, "must be true or false", value)
+        raise wrong(f"{path}{name}", "must be true or false", value)
     return value
 
 
@@ -111,11 +111,11 @@ def number(body: Mapping[str, Any], name: str, *, low: float, high: float, above
         raise wrong(name, f"must be a number {wanted}", value)
 
 
-def mapping(body: Mapping[str, Any], name: str) -> None:
+def mapping(body: Mapping[str, Any], name: str, *, path: str = "") -> None:
     """Check an object, if it is there."""
     value = body.get(name)
     if value is not None and not isinstance(value, dict):
-        raise wrong(name, "must be an object", value)
+        raise wrong(f"{path}{name}", "must be an object", value)
 
 
 def integers(body: Mapping[str, Any], name: str, *, low: int, high: int) -> None:
@@ -131,7 +131,7 @@ def integers(body: Mapping[str, Any], name: str, *, low: int, high: int) -> None
 
 
 def one_of(body: Mapping[str, Any], name: str, known: Collection[str], *, path: str = "") -> None:
-    """Check a string that is one of those known, if it is there; `path` is where the body is."""
+    """Check a string that is one of those known, if it is there."""
     value = body.get(name)
     if value is not None and not (isinstance(value, str) and value in known):
         raise wrong(f"{path}{name}", f"must be one of {', '.join(known)}", value)
@@ -150,6 +150,13 @@ def texts(body: Mapping[str, Any], name: str) -> None:
     values = value if isinstance(value, list) else [value]
     if value is not None and not all(isinstance(v, str) and v for v in values):
         raise wrong(name, "must be a non-empty string or a list of such", value)
+
+
+def strings(body: Mapping[str, Any], name: str) -> None:
+    """Check a list of non-empty strings, if it is there."""
+    value = body.get(name)
+    if value is not None and not (isinstance(value, list) and all(isinstance(v, str) and v for v in value)):
+        raise wrong(name, "must be a list of non-empty strings", value)
 
 
 def _walk(body: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from inference import fields
+from inference import fields, kinds
 from inference.errors import InvalidRequest
 from inference.fields import INT64, MAX_TOKEN_ID, wrong
 from inference.states import Endpoint
@@ -37,12 +37,13 @@ INTEGERS: Final[Mapping[str, tuple[int, int]]] = {
     "top_k": (-1, INT64),
     "min_tokens": (0, INT64),
     "truncate_prompt_tokens": (-1, INT64),
+    "prompt_logprobs": (-1, INT64),
+    "stream_interval": (1, INT64),
+    "thinking_token_budget": (-1, INT64),
+    "routed_experts_prompt_start": (0, INT64),
+    "priority": (-INT64 - 1, INT64),
 }
-FLAGS: Final = (
-    *("echo", "ignore_eos", "add_special_tokens", "add_generation_prompt", "continue_final_message"),
-    *("include_stop_str_in_output", "skip_special_tokens", "parallel_tool_calls"),
-)
-TOKEN_IDS: Final = ("stop_token_ids", "allowed_token_ids")
+TOKEN_IDS: Final = ("stop_token_ids", "allowed_token_ids", "logprob_token_ids")
 MAX_STOPS: Final = 4
 """OpenAI's, and vLLM's."""
 FORMATS: Final = ("text", "json_object", "json_schema", "structural_tag")
@@ -57,19 +58,14 @@ OF_THE_BODY: Final = frozenset(
 
 def check(endpoint: Endpoint, body: Mapping[str, Any], *, max_tokens: int | None) -> None:
     """Check all parameters. Raises InvalidRequest that names field, limit and value."""
+    kinds.check(body)
     _check_numbers(body)
-    for name in FLAGS:
-        fields.flag(body, name)
-    for name in ("user", "reasoning_effort"):
-        fields.text(body, name)
     _check_min_tokens(body, max_tokens)
     _check_stops(body)
     _check_logprobs(endpoint, body)
     _check_logit_bias(body)
     _check_format(body)
     _check_stream_options(body)
-    if endpoint is Endpoint.COMPLETIONS:
-        fields.text(body, "suffix")
     for name in ("n", "best_of"):
         if body.get(name) is not None and not (fields.is_integer(body[name]) and body[name] == 1):
             raise wrong(name, "must be 1: send one request for each answer", body[name])
@@ -95,10 +91,7 @@ def _check_min_tokens(body: Mapping[str, Any], max_tokens: int | None) -> None:
 
 
 def _check_stops(body: Mapping[str, Any]) -> None:
-    for name in ("stop", "bad_words"):
-        fields.texts(body, name)
-    if isinstance(body.get("bad_words"), str):
-        raise wrong("bad_words", "must be a list of strings", body["bad_words"])
+    fields.texts(body, "stop")
     stops = body.get("stop")
     if isinstance(stops, list) and len(stops) > MAX_STOPS:
         raise wrong("stop", f"must hold at most {MAX_STOPS} strings", stops)
@@ -145,14 +138,19 @@ def _check_schema(found: object) -> None:
         raise wrong(f"{path}.name", "must be a string", found.get("name"))
     if found.get("schema") is not None and not isinstance(found["schema"], dict):
         raise wrong(f"{path}.schema", "must be an object", found["schema"])
+    fields.flag(found, "strict", path=f"{path}.")
+    fields.text(found, "description", path=f"{path}.")
 
 
 def _check_stream_options(body: Mapping[str, Any]) -> None:
     fields.mapping(body, "stream_options")
-    options = body.get("stream_options") or {}
-    for name in ("include_usage", "continuous_usage_stats"):
-        if options.get(name) is not None and not isinstance(options[name], bool):
-            raise wrong(f"stream_options.{name}", "must be true or false", options[name])
+    options = body.get("stream_options")
+    if options is None:
+        return
+    if not fields.flag(body, "stream"):
+        raise wrong("stream_options", "takes stream to be true", body.get("stream"))
+    for name in ("include_usage", "include_obfuscation", "continuous_usage_stats"):
+        fields.flag(options, name, path="stream_options.")
 
 
 def _check_template(body: Mapping[str, Any]) -> None:
@@ -180,9 +178,9 @@ def _check_tools(body: Mapping[str, Any]) -> None:
 def _check_function(path: str, function: object) -> None:
     if not isinstance(function, dict) or not isinstance(function.get("name"), str):
         raise wrong(path, "must be an object with a name", function)
-    for name, of_type, rule in (("parameters", dict, "an object"), ("description", str, "a string")):
-        if function.get(name) is not None and not isinstance(function[name], of_type):
-            raise wrong(f"{path}.{name}", f"must be {rule}", function[name])
+    fields.mapping(function, "parameters", path=f"{path}.")
+    fields.text(function, "description", path=f"{path}.")
+    fields.flag(function, "strict", path=f"{path}.")
 
 
 def _check_tool_choice(body: Mapping[str, Any]) -> None:

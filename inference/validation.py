@@ -20,6 +20,7 @@ OURS: Final = frozenset({"service_tier", "priority", "request_id"})
 REFUSED: Final = {
     "chat_template": "the model's own is used",
     "kv_transfer_params": "it could name hosts for the engine to connect to",
+    "ec_transfer_params": "it could name hosts for the engine to connect to",
     "prompt_embeds": "send text or token ids",
     "use_beam_search": "it multiplies the work of one request",
 }
@@ -107,8 +108,8 @@ def _check_message(path: str, message: object) -> None:
     _check_content(f"{path}.content", message.get("content"), may_lack=role == "assistant")
     if message.get("tool_calls") is not None:
         _check_tool_calls(f"{path}.tool_calls", message["tool_calls"])
-    if message.get("name") is not None and not isinstance(message["name"], str):
-        raise fields.wrong(f"{path}.name", "must be a string", message["name"])
+    for name in ("name", "tool_call_id"):
+        fields.text(message, name, path=f"{path}.")
 
 
 def _check_content(path: str, content: object, *, may_lack: bool) -> None:
@@ -136,6 +137,15 @@ def _check_tool_calls(path: str, calls: object) -> None:
         function = call.get("function") if isinstance(call, dict) else None
         if not isinstance(function, dict) or not isinstance(function.get("name"), str):
             raise fields.wrong(f"{path}[{i}].function", "must be an object with a name", function)
+        _check_tool_call(f"{path}[{i}]", call)
+
+
+def _check_tool_call(path: str, call: Mapping[str, Any]) -> None:
+    fields.text(call, "id", path=f"{path}.")
+    fields.one_of(call, "type", ("function",), path=f"{path}.")
+    arguments = call["function"].get("arguments")
+    if arguments is not None and not isinstance(arguments, str | dict):
+        raise fields.wrong(f"{path}.function.arguments", "must be a string, an object as JSON", arguments)
 
 
 def _max_tokens(endpoint: Endpoint, body: Mapping[str, Any]) -> tuple[int | None, str]:

@@ -39,10 +39,13 @@ OTHERS: Final[list[dict[str, Any]]] = [
     {"response_format": {"type": "json_schema"}},
     {"response_format": {"type": "json_schema", "json_schema": {"name": "n", "schema": 1}}},
     {"continue_final_message": True, "add_generation_prompt": True},
+    {"stream_options": {"include_usage": True}},
+    {"stream": True, "stream_options": {"include_usage": True}},
 ]
 ASK: Final = """
 import json, sys
 from vllm.entrypoints.openai.chat_completion.protocol import ChatCompletionRequest
+from vllm.entrypoints.openai.completion.protocol import CompletionRequest
 from vllm.exceptions import VLLMValidationError
 
 def takes(body):
@@ -52,7 +55,8 @@ def takes(body):
         return False
     return True
 
-print(json.dumps([takes(body) for body in json.load(sys.stdin)]))
+verdicts = [takes(body) for body in json.load(sys.stdin)]
+print(json.dumps([verdicts, [list(kind.model_fields) for kind in (ChatCompletionRequest, CompletionRequest)]]))
 """
 """In a process of its own: vLLM's library changes the one it is loaded into."""
 
@@ -75,22 +79,43 @@ def bounds() -> list[dict[str, Any]]:
 CASES: Final = [*bounds(), *OTHERS]
 
 
-def what_vllm_takes() -> list[bool]:
+@pytest.fixture(scope="module")
+def vllms() -> tuple[list[bool], list[list[str]]]:
+    """Whether vLLM takes each case; the names of its fields, of chats and of completions."""
     asked = json.dumps([factories.make_chat(**fields) for fields in CASES])
     done = subprocess.run([sys.executable, "-c", ASK], input=asked, stdout=subprocess.PIPE, text=True, check=True)
-    answer: list[bool] = json.loads(done.stdout.splitlines()[-1])
-    return answer
+    verdicts, names = json.loads(done.stdout.splitlines()[-1])
+    return verdicts, names
 
 
-def we_take(body: dict[str, Any]) -> bool:
+def refusal(endpoint: Endpoint, body: dict[str, Any]) -> errors.InvalidRequest | None:
     try:
-        validation.clean(Endpoint.CHAT, body)
-    except errors.InvalidRequest:
-        return False
-    return True
+        validation.clean(endpoint, body)
+    except errors.InvalidRequest as error:
+        return error
+    return None
 
 
-def test_what_the_engine_refuses_is_refused_before_and_nothing_else() -> None:
-    theirs = {str(case): verdict for case, verdict in zip(CASES, what_vllm_takes(), strict=True)}
-    assert {str(case): we_take(factories.make_chat(**case)) for case in CASES} == theirs
+def test_what_the_engine_refuses_is_refused_before_and_nothing_else(
+    vllms: tuple[list[bool], list[list[str]]],
+) -> None:
+    theirs = {str(case): verdict for case, verdict in zip(CASES, vllms[0], strict=True)}
+    ours = {str(case): refusal(Endpoint.CHAT, factories.make_chat(**case)) is None for case in CASES}
+    assert ours == theirs
     assert set(theirs.values()) == {True, False}
+
+
+def test_every_field_that_the_engine_knows_is_refused_by_its_name_if_its_type_is_wrong(
+    vllms: tuple[list[bool], list[list[str]]],
+) -> None:
+    chat, completion = factories.make_chat(), {"model": factories.MODEL, "prompt": "Once"}
+    for endpoint, body, names in zip(
+        (Endpoint.CHAT, Endpoint.COMPLETIONS), (chat, completion), vllms[1], strict=True
+    ):
+        assert len(names) > 40
+        let_through = [n for n in names if not _names(refusal(endpoint, body | {n: [[True]]}), n)]
+        assert let_through == []
+
+
+def _names(error: errors.InvalidRequest | None, field: str) -> bool:
+    return error is not None and (error.param or "").startswith(field)

@@ -3,6 +3,8 @@
 from typing import Any
 
 import pytest
+from openai.types import completion_create_params as completion_params
+from openai.types.chat import completion_create_params as chat_params
 
 from inference import errors, validation
 from inference.states import Endpoint
@@ -37,7 +39,7 @@ def refusal(endpoint: Endpoint = CHAT, **fields: Any) -> errors.InvalidRequest:
         ({"min_tokens": 9, "max_completion_tokens": 8}, "min_tokens", "at most the 8 tokens"),
         ({"stop": list("abcde")}, "stop", "at most 4 strings"),
         ({"bad_words": [5]}, "bad_words", "a list of 1"),
-        ({"bad_words": "a"}, "bad_words", "must be a list of strings, not 'a'"),
+        ({"bad_words": "a"}, "bad_words", "must be a list of non-empty strings, not 'a'"),
         ({"top_logprobs": 3}, "top_logprobs", "takes logprobs to be true"),
         ({"logit_bias": {"a": 1}}, "logit_bias.a", "token ids"),
         ({"logit_bias": {"7": "much"}}, "logit_bias.7", "'much'"),
@@ -57,7 +59,15 @@ def refusal(endpoint: Endpoint = CHAT, **fields: Any) -> errors.InvalidRequest:
             "5",
         ),
         ({"stream": True, "stream_options": {"include_usage": 5}}, "stream_options.include_usage", "5"),
+        (
+            {"stream_options": {"include_usage": True}},
+            "stream_options",
+            "stream_options takes stream to be true, but it is missing or null",
+        ),
+        ({"stream": False, "stream_options": {}}, "stream_options", "takes stream to be true, not false"),
+        ({"priority": "x"}, "priority", "priority must be a whole number from"),
         ({"tools": []}, "tools", "at least one"),
+        ({"tools": [{"function": {"name": "f", "strict": 1}}]}, "tools[0].function.strict", "1"),
         ({"tools": [{"type": "web"}]}, "tools[0].type", "'web'"),
         ({"tools": [{"type": "function"}]}, "tools[0].function", "missing"),
         ({"tools": [{"function": {"name": "f", "parameters": 5}}]}, "tools[0].function.parameters", "5"),
@@ -87,6 +97,21 @@ def test_what_an_engine_would_refuse_is_refused_by_its_name(fields: dict[str, An
     error = refusal(**fields)
     assert (error.param, error.status) == (param, 400)
     assert said in error.message
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "documented"),
+    [(CHAT, chat_params.CompletionCreateParamsBase), (COMPLETIONS, completion_params.CompletionCreateParamsBase)],
+    ids=["chat", "completions"],
+)
+def test_every_field_that_openai_documents_is_refused_by_its_name_if_its_type_is_wrong(
+    endpoint: Endpoint, documented: type
+) -> None:
+    taken = [*documented.__annotations__, "stream"]
+    assert len(taken) > 15
+    for name in taken:
+        error = refusal(endpoint, **{name: [[True]]})
+        assert (error.param or "").startswith(name), error.message
 
 
 def test_what_a_completion_ends_before_is_a_text() -> None:

@@ -7,7 +7,7 @@ import hypothesis
 import pytest
 from hypothesis import strategies as st
 
-from inference import errors, parameters, validation
+from inference import errors, kinds, parameters, validation
 from inference.states import Endpoint
 from tests import factories
 
@@ -77,6 +77,21 @@ def test_a_body_that_is_no_object_is_refused(body: Any) -> None:
             "messages[0].tool_calls[0].function",
             "missing",
         ),
+        (
+            {"messages": [{"role": "tool", "content": "42", "tool_call_id": 1}]},
+            "messages[0].tool_call_id",
+            "must be a string, not 1",
+        ),
+        (
+            {"messages": [{"role": "assistant", "tool_calls": [{"id": 1, "function": {"name": "f"}}]}]},
+            "messages[0].tool_calls[0].id",
+            "1",
+        ),
+        (
+            {"messages": [{"role": "assistant", "tool_calls": [{"function": {"name": "f", "arguments": 5}}]}]},
+            "messages[0].tool_calls[0].function.arguments",
+            "5",
+        ),
         ({"max_tokens": 0}, "max_tokens", "0"),
         ({"max_tokens": -1}, "max_tokens", "-1"),
         ({"max_tokens": "10"}, "max_tokens", "'10'"),
@@ -107,6 +122,7 @@ def test_a_body_that_is_no_object_is_refused(body: Any) -> None:
         ({"chat_template": "{{ x }}"}, "chat_template", "not accepted"),
         ({"use_beam_search": True}, "use_beam_search", "not accepted"),
         ({"kv_transfer_params": {"remote_host": "elsewhere"}}, "kv_transfer_params", "not accepted"),
+        ({"ec_transfer_params": {"remote_host": "elsewhere"}}, "ec_transfer_params", "not accepted"),
         ({"metadata": {"a": [1, {"b": "x\x00y"}]}}, "metadata.a[1].b", "NUL"),
         ({"messages": [{"role": "user", "content": "a\x00b"}]}, "messages[0].content", "NUL"),
         ({"messages": [{"role": "user", "content": "a\ud800b"}]}, "messages[0].content", "surrogates"),
@@ -234,7 +250,8 @@ KNOWN = [
     *["model", "messages", "prompt", "max_tokens", "max_completion_tokens", "n", "best_of", "stream", "stop"],
     *["service_tier", "tools", "documents", "logprobs", "top_logprobs", "chat_template", "echo", "user"],
     *["stream_options", "response_format", "logit_bias", "chat_template_kwargs", *parameters.RANGES],
-    *[*parameters.INTEGERS, *parameters.TOKEN_IDS, *parameters.FLAGS, "tool_choice", "reasoning_effort"],
+    *[*parameters.INTEGERS, *parameters.TOKEN_IDS, "tool_choice", "functions", "function_call"],
+    *[*kinds.FLAGS, *kinds.TEXTS, *kinds.OBJECTS, *kinds.STRINGS],
 ]
 ANY_BODY = st.dictionaries(st.sampled_from(KNOWN) | ANY_TEXT, ANY_JSON, max_size=6)
 ANY_MESSAGE = st.fixed_dictionaries(
