@@ -15,6 +15,7 @@ INT64: Final = 2**63 - 1
 MAX_TOKEN_ID: Final = 2**31 - 1
 _SHOWN: Final = 40
 _BLAMED: Final = re.compile(r"`?([a-z]\w*(?:\.\w+|\[\d+\])*)`?(?:: | must )")
+_UNSOUND: Final = re.compile("[\0\ud800-\udfff]")
 _SOUND: Final = "must be text without NUL characters or lone surrogates"
 
 
@@ -187,7 +188,7 @@ def _children(path: str, value: Mapping[str, Any] | list[Any]) -> Iterator[tuple
         if not isinstance(name, str):
             raise InvalidRequest(f"{show_path(path)}: names of fields must be strings")
         if not _is_sound(name):
-            message = f"{path or 'body'}: the name of a field {_SOUND}, not {show(name)}"
+            message = f"{path or 'body'}: the name of a field {_SOUND}, not {show(name)}: {_unsound_at(name)}"
             raise InvalidRequest(message, param=path or "body")
         yield (f"{path}.{name}" if path else name), inner
 
@@ -199,7 +200,13 @@ def show_path(path: str) -> str:
 
 def _check_text(path: str, value: str) -> None:
     if not _is_sound(value):
-        raise InvalidRequest(f"{show_path(path)} {_SOUND}", param=show_path(path))
+        raise InvalidRequest(f"{show_path(path)} {_SOUND}, but {_unsound_at(value)}", param=show_path(path))
+
+
+def _unsound_at(value: str) -> str:
+    """Say what is wrong where; nothing of the text around it, which may be a prompt."""
+    found = next(_UNSOUND.finditer(value))
+    return f"character {found.start() + 1} of {len(value)} is U+{ord(found[0]):04X}"
 
 
 def _is_sound(value: str) -> bool:

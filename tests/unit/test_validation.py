@@ -201,6 +201,25 @@ def test_an_assistant_may_say_nothing_when_it_calls_tools() -> None:
     assert validation.clean(CHAT, factories.make_chat() | {"messages": messages}).body["messages"] == messages
 
 
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [("secret \0 text", "character 8 of 13 is U+0000"), ("secret\ud83d", "character 7 of 7 is U+D83D")],
+    ids=["nul", "surrogate"],
+)
+def test_what_no_text_may_hold_is_told_with_its_place_and_without_the_text(text: str, told: str) -> None:
+    messages = [{"role": "user", "content": text}]
+    error = refusal(CHAT, factories.make_chat() | {"messages": messages})
+
+    rule = "must be text without NUL characters or lone surrogates"
+    assert error.message == f"messages[0].content {rule}, but {told}"
+
+
+def test_an_unsound_name_of_a_field_is_told_with_the_place(subtests: pytest.Subtests) -> None:
+    for name, told in (("ab\0", "character 3 of 3 is U+0000"), ("\udfff", "character 1 of 1 is U+DFFF")):
+        with subtests.test(told):
+            assert refusal(CHAT, factories.make_chat(metadata={name: 1})).message.endswith(told)
+
+
 def test_depth_is_bounded_without_recursion() -> None:
     deep: Any = "x"
     for _ in range(100_000):
