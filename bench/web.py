@@ -89,8 +89,8 @@ def bare(threads: int) -> Iterator[Target]:
 def _database(where: Path) -> dict[str, Any]:
     """Return the stack's database with its options, by Django's own backend."""
     config = dict(settings.DATABASES["default"])
-    if config["ENGINE"] == "django.db.backends.sqlite3":
-        return config | {"NAME": str(where / "bare.sqlite3")}
+    if config["ENGINE"] == "project.sqlite":
+        return config | {"ENGINE": "django.db.backends.sqlite3", "NAME": str(where / "bare.sqlite3")}
     return config | {"ENGINE": "django.db.backends.postgresql"}
 
 

@@ -80,7 +80,7 @@ def _database() -> dict[str, Any]:
     config: dict[str, Any] = dict(env.dj_db_url("DATABASE_URL", f"sqlite:///{STATE_DIR / 'sluice.sqlite3'}"))
     match config["ENGINE"]:
         case "django.db.backends.sqlite3":
-            config |= {"CONN_MAX_AGE": 600, "OPTIONS": SQLITE_OPTIONS}
+            config |= {"ENGINE": "project.sqlite", "CONN_MAX_AGE": 600, "OPTIONS": SQLITE_OPTIONS}
         case "django.db.backends.postgresql":
             options = {**POSTGRESQL_OPTIONS, **config.get("OPTIONS", {}), "pool": _pool()}
             config |= {"ENGINE": "project.postgresql", "CONN_MAX_AGE": 0, "OPTIONS": options}

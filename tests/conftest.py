@@ -51,7 +51,7 @@ DATABASE_OPTIONS = {
 def django_db_modify_db_settings(tmp_path_factory: pytest.TempPathFactory) -> None:
     """Put SQLite's test database into a file, where several threads meet as they do in production."""
     config = settings.DATABASES["default"]
-    if config["ENGINE"] == "django.db.backends.sqlite3":
+    if config["ENGINE"] == "project.sqlite":
         config["TEST"]["NAME"] = str(tmp_path_factory.mktemp("database") / "test.sqlite3")
         config["OPTIONS"] = DATABASE_OPTIONS
 

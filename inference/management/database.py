@@ -12,6 +12,8 @@ def explained() -> Iterator[None]:
     """Raise CommandError, naming the database and the remedy, where it has no tables or cannot be reached."""
     try:
         yield
+    except CommandError:
+        raise  # it says so itself
     except (OperationalError, ProgrammingError) as error:
         raise CommandError(
             f"the database {_name()} cannot be used ({str(error).strip()}): "
