@@ -7,6 +7,7 @@ from django.core.exceptions import ImproperlyConfigured
 from environs import Env, validate
 
 from project import admin_look
+from project.stack import address
 
 env = Env()
 
@@ -119,7 +120,7 @@ DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 CURRENCY = env.str("SLUICE_CURRENCY", "USD", validate=validate.Length(min=1, max=8))
 """Of prices, costs and budgets: a label, nothing is converted."""
 
-REDIS_URL = env.str("REDIS_URL", "redis://127.0.0.1:6379/0")
+REDIS_URL = env.str("REDIS_URL", "") or address.find(STATE_DIR) or "redis://127.0.0.1:6379/0"
 BROKER_PREFIX = env.str("SLUICE_BROKER_PREFIX", "{sluice}:")
 """Before every Redis key; the braces keep all keys in one hash slot."""
 

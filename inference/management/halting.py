@@ -60,7 +60,8 @@ class HaltingCommand(BaseCommand):
                 else:
                     self._look(options)
             except broker.BrokerAway as error:
-                raise CommandError(f"Redis does not answer ({error}): REDIS_URL says which it is") from error
+                which = "REDIS_URL says which it is, or else the stack that runs in SLUICE_STATE_DIR"
+                raise CommandError(f"Redis does not answer ({error}): {which}") from error
 
     def _act(self, action: Action, pattern: str) -> None:
         try:

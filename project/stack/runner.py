@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
+from project.stack import address, credentials, parts, readiness, summary, valkey
 from project.stack import config as stack_config
-from project.stack import credentials, parts, readiness, summary, valkey
 from project.stack.config import Options, StackConfig, StackError
 from project.stack.output import Output
 from project.stack.readiness import Readiness
@@ -36,9 +36,11 @@ def run(options: Options) -> None:
         env = stack_config.environment(config)
         prepare(env)
         prepared = dataclasses.replace(config, credentials=credentials.load(options.state_dir))
+        address.write(options.state_dir, config.redis_url)
         try:
             asyncio.run(_run(prepared, env))
         finally:
+            address.forget(options.state_dir)
             _forget_ready_file(options)
 
 

@@ -10,11 +10,14 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
 from django.conf import settings
 
+from project.stack import address
+from tests import databases
 from tests.acceptance import fleet, stacks
 from tests.acceptance.stacks import Stack
 from tests.waiting import until
@@ -133,6 +136,25 @@ def test_all_nodes_answer_celerys_ping(stack: Stack) -> None:
 
     # One that another test killed may still be on its way back.
     until(lambda: answering() == {"worker-1", "control"}, seconds=60, what="both answer")
+
+
+def test_the_backlog_is_seen_by_the_state_folder_alone_while_the_engine_loads(folder: Path) -> None:
+    process, mark = stacks.launch(folder, env={"SLUICE_SIM_ARGS": "--load-seconds=3600"})
+    kept = {"SLUICE_STATE_DIR": str(folder / "state"), "REDIS_URL": "", **databases.of_stack(folder)}
+
+    def look(command: str) -> list[dict[str, Any]]:
+        words = [sys.executable, "manage.py", command, "--json"]
+        env = {**os.environ, **kept}
+        done = subprocess.run(words, cwd=settings.BASE_DIR, env=env, capture_output=True, text=True, check=False)
+        return list(json.loads(done.stdout)) if done.returncode == 0 else []
+
+    try:
+        until(lambda: [w["state"] for w in look("workers")] == ["loading"], seconds=60, what="it loads")
+        assert len(look("queues")) == 9
+        assert not (folder / "ready.json").exists()
+    finally:
+        stacks.clean_up(process, mark)
+    assert not (folder / "state" / address.FILE_NAME).exists()
 
 
 def test_a_second_stack_runs_beside_the_first(stack: Stack, own_stack: Stack) -> None:
