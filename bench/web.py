@@ -96,7 +96,7 @@ def _database(where: Path) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def _uvicorn(where: Path, env: Mapping[str, str]) -> Iterator[str]:
-    options = ("--loop", "uvloop", "--http", "httptools", "--lifespan", "off", "--log-level", "warning")
+    options = ("--loop", "uvloop", "--http", "httptools", "--lifespan", "on", "--log-level", "warning")
     command = ("uvicorn", "project.asgi:application", *options, "--no-access-log", "--no-server-header")
     with _served(where, env, *command, "--port={port}") as url:
         yield url

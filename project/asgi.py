@@ -51,8 +51,19 @@ sys.setswitchinterval(SWITCH_SECONDS)
 
 async def application(scope: dict[str, Any], receive: Any, send: Any) -> None:
     """Hand the request to the handler of its path."""
+    if scope["type"] == "lifespan":
+        await _live(receive, send)
+        return
     if scope["type"] == "websocket":  # none is spoken here: 403, where either handler would raise
         await send({"type": "websocket.close"})
         return
     path = scope.get("path", "").removeprefix(scope.get("root_path", ""))
     await (api if path.startswith(API_PATHS) else pages)(scope, receive, send)
+
+
+async def _live(receive: Any, send: Any) -> None:
+    """End with the server: it goes by signal as soon as this is over, whatever its calls are still at."""
+    while (await receive())["type"] == "lifespan.startup":
+        await send({"type": "lifespan.startup.complete"})
+    await api.closed()
+    await send({"type": "lifespan.shutdown.complete"})

@@ -13,6 +13,7 @@ from typing import Any, Final
 import django.core.exceptions
 import django.db
 import django.http
+import orjson
 from django.http import HttpResponse
 from rest_framework import exceptions as drf
 
@@ -48,6 +49,11 @@ def envelope(error: errors.SluiceError) -> dict[str, Any]:
     kind = TYPES.get(error.status, default)
     said = {"message": error.message, "type": kind, "param": error.param, "code": error.code}
     return {"error": said | dict(error.details)}
+
+
+def event(error: errors.SluiceError) -> bytes:
+    """Return the last bytes of an event stream that an error ends."""
+    return b"data: " + orjson.dumps(envelope(error)) + b"\n\n"
 
 
 def headers(error: errors.SluiceError) -> dict[str, str]:

@@ -11,14 +11,16 @@ import contextlib
 import io
 import logging
 import urllib.parse
-from typing import Any, Final
+from collections.abc import Iterator
+from typing import Any, Final, cast
 
 from django.core.exceptions import DisallowedHost, RequestAborted
 from django.core.handlers.asgi import ASGIHandler, ASGIRequest
 from django.http.response import HttpResponseBase
 
 from inference import errors
-from inference.api import authentication, bodies, intake, queries
+from inference.api import authentication, bodies, intake, queries, sse
+from inference.api.errors import event as error_event
 from inference.api.errors import response as error_response
 from inference.limits import MAX_BODY_BYTES
 
@@ -28,6 +30,8 @@ JOB_ID_HEADER: Final = "x-sluice-job-id"
 
 BODY_SECONDS: Final = 30.0
 """A body must have arrived by then: until it has, it takes memory."""
+CLOSING_SECONDS: Final = 4.0
+"""What calls that the process's end cuts short may take to cancel their jobs; `up` kills 10 s after SIGTERM."""
 KEYLESS: Final = ("/api/schema/", "/api/docs/", "/dashboard/")
 """Paths that ask for no key. None takes a body."""
 KEYLESS_BODY_BYTES: Final = 16 * 1024
@@ -48,6 +52,8 @@ class ApiRequest(ASGIRequest):
         """Unwound after the last byte was sent, or as soon as the client has left. It is never cut short."""
         self.answer_headers: dict[str, str] = {}
         """Sent with whatever the answer will be, errors too."""
+        self.answer: HttpResponseBase | None = None
+        """What is being sent."""
 
     def take_body(self) -> bytes:
         """Return the body and keep it no longer: a client that waits must cost little. Works once."""
@@ -75,16 +81,20 @@ class ApiHandler(ASGIHandler):
     def __init__(self) -> None:
         super().__init__()
         self._intake = intake.Intake()
+        self._open: set[asyncio.Task[Any]] = set()
 
     def load_middleware(self, is_async: bool = False) -> None:  # noqa: FBT001, FBT002 - Django's signature
         """Load none."""
 
     async def __call__(self, scope: dict[str, Any], receive: Any, send: Any) -> None:
         """Serve one request: nobody's body is read before it is known whose it is."""
-        with intake.held(self._intake) as room:
+        with self._counted(), intake.held(self._intake) as room:
             try:
                 request = self.request_class(scope, io.BytesIO(await _body(scope, receive, room)), room)
             except RequestAborted:
+                return
+            except asyncio.CancelledError:  # as in `_answer`
+                await self.send_response(_refusal(_stopping()), send)
                 return
             except Exception as error:  # as in `_response`
                 await self.send_response(_refusal(error), send)
@@ -92,23 +102,53 @@ class ApiHandler(ASGIHandler):
             async with request.closing:
                 await self._answer(request, receive, send)
 
+    async def closed(self) -> None:
+        """Wait until all requests are over and what they leave is done: CLOSING_SECONDS at most."""
+        _, left = await asyncio.wait(self._open, timeout=CLOSING_SECONDS) if self._open else (None, None)
+        if left:
+            logger.error("calls cut off before they were closed", extra={"action": "cut_off", "count": len(left)})
+
+    @contextlib.contextmanager
+    def _counted(self) -> Iterator[None]:
+        """Be among the requests that `closed` waits for."""
+        task = cast("asyncio.Task[Any]", asyncio.current_task())
+        self._open.add(task)
+        try:
+            yield
+        finally:
+            self._open.discard(task)
+
     async def _answer(self, request: ApiRequest, receive: Any, send: Any) -> None:
         """Answer, or stop as soon as the client leaves; the body is read, so `receive` ends only then."""
         answering = asyncio.create_task(self._respond(request, send))
         leaving = asyncio.create_task(receive())
+        is_stopping = False
         try:
             await asyncio.wait((answering, leaving), return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            leaving.cancel()
-            answering.cancel()
-            await asyncio.wait((answering, leaving))
+        except asyncio.CancelledError:  # by the server that stops, which would print a traceback of it
+            is_stopping = True
+        leaving.cancel()
+        answering.cancel()
+        await asyncio.wait((answering, leaving))
         if not answering.cancelled():
             answering.result()
+        elif is_stopping:
+            await self._take_leave(request, send)
+
+    async def _take_leave(self, request: ApiRequest, send: Any) -> None:
+        """Say that the server stops, as far as there is a form for it."""
+        if request.answer is None:
+            await self._send(request, error_response(_stopping()), send)
+        elif isinstance(request.answer, sse.EventStream):
+            await send({"type": "http.response.body", "body": error_event(_stopping()), "more_body": False})
 
     async def _respond(self, request: ApiRequest, send: Any) -> None:
-        response = await self._response(request)
+        await self._send(request, await self._response(request), send)
+
+    async def _send(self, request: ApiRequest, response: HttpResponseBase, send: Any) -> None:
         for name, value in request.answer_headers.items():
             response.headers[name] = value
+        request.answer = response
         await self.send_response(response, send)
 
     async def _response(self, request: ApiRequest) -> HttpResponseBase:
@@ -169,6 +209,11 @@ async def _read(receive: Any, room: intake.Held, *, limit: int) -> bytes:
             await room.take(limit)  # of a length that was not told
         if not message.get("more_body", False):
             return bytes(body)
+
+
+def _stopping() -> errors.Unavailable:
+    message = "The server is stopping and cancels the jobs of calls that wait. Send the request again."
+    return errors.Unavailable(message, code="stopping")
 
 
 def _refusal(error: Exception) -> HttpResponseBase:

@@ -65,7 +65,7 @@ def _web(config: StackConfig) -> Part:
     options = config.options
     command = _python(
         *("-m", "uvicorn", "project.asgi:application", "--host", options.host, "--port", str(options.port)),
-        *("--loop", "uvloop", "--http", "httptools", "--lifespan", "off", "--log-level", "warning"),
+        *("--loop", "uvloop", "--http", "httptools", "--lifespan", "on", "--log-level", "warning"),
         *("--no-access-log", "--no-server-header", "--timeout-graceful-shutdown", "5"),
     )
     return Part("web", command, Stage.WEB, STOP_MARGIN_SECONDS)

@@ -2,7 +2,10 @@
 
 import asyncio
 import json
+import os
+import signal
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import httpx
 import openai
@@ -46,6 +49,25 @@ def test_a_stream_that_its_client_leaves_is_gone_from_the_engine(slow: Stack) ->
 
     until(lambda: running(slow) == 0, seconds=ENGINE_SECONDS, what="the engine runs nothing")
     assert fleet.job(slow, job_id)["status"] == "cancelled"
+
+
+def test_a_web_process_that_is_stopped_cancels_the_jobs_of_its_open_calls(slow: Stack) -> None:
+    body, old = chat(slow, max_tokens=400, ignore_eos=True), slow.pid("web")
+
+    def call() -> httpx.Response:
+        with slow.client() as client:
+            return client.post("/v1/chat/completions", json=body)
+
+    with ThreadPoolExecutor() as threads:
+        answer = threads.submit(call)
+        until(lambda: running(slow) == 1, seconds=10, what="the engine runs it")
+        os.kill(old, signal.SIGTERM)
+        refusal = answer.result(timeout=30)
+
+    assert (refusal.status_code, refusal.json()["error"]["code"]) == (503, "stopping")
+    until(lambda: running(slow) == 0, seconds=ENGINE_SECONDS, what="the engine runs nothing")
+    until(lambda: fleet.is_whole(slow) and slow.pid("web") != old, seconds=40, what="the web process is back")
+    assert fleet.job(slow, refusal.headers["x-sluice-job-id"])["status"] == "cancelled"
 
 
 def test_a_plain_call_that_its_client_leaves_is_gone_from_the_engine(slow: Stack) -> None:

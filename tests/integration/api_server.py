@@ -39,15 +39,15 @@ class Api:
         """Read with the key."""
         return self.client.get(path, **options)
 
-    def connect(self, path: str, body: Any) -> socket.socket:
-        """Send a POST over a plain socket and leave the answer unread."""
+    def connect(self, path: str, body: Any, *, left_out: int = 0) -> socket.socket:
+        """Send a POST, its last bytes left out, over a plain socket and leave the answer unread."""
         content = orjson.dumps(body)
         head = (
             f"POST {path} HTTP/1.1\r\nHost: test\r\nAuthorization: Bearer {self.key}\r\n"
             f"Content-Type: application/json\r\nContent-Length: {len(content)}\r\n\r\n"
         )
         connection = socket.create_connection(("127.0.0.1", self.port), timeout=10)
-        connection.sendall(head.encode() + content)
+        connection.sendall(head.encode() + content[: len(content) - left_out])
         return connection
 
 
@@ -61,7 +61,7 @@ def serve() -> Iterator[int]:
         application,
         loop="uvloop",
         http="httptools",
-        lifespan="off",
+        lifespan="on",
         access_log=False,
         log_config=None,
         timeout_graceful_shutdown=2,

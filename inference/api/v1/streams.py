@@ -3,11 +3,10 @@
 from collections.abc import AsyncGenerator
 from typing import Final
 
-import orjson
-
 from inference import errors
 from inference.api import sse
-from inference.api.errors import envelope, translate
+from inference.api.errors import event as error_event
+from inference.api.errors import translate
 from inference.api.v1.calls import Call, answer
 from inference.broker.types import CHUNK, INTERRUPTED, Event
 from inference.states import TERMINAL
@@ -46,17 +45,13 @@ async def _closing(call: Call, ending: Event) -> bytes:
     if ending.kind in {INTERRUPTED, CHUNK}:
         # The job runs again for its record, but two attempts never mix in one stream.
         message = "The engine stopped in mid-stream. The job runs again: ask for it by its id."
-        return _error_event(errors.SluiceError(message, code="interrupted"))
+        return error_event(errors.SluiceError(message, code="interrupted"))
     try:
         if ending.kind in TERMINAL:
             answer(await call.row())
     except Exception as error:  # headers are sent: whatever it is, the client reads it here
-        return _error_event(translate(error))
+        return error_event(translate(error))
     # Redis was away, or forgot, between worker and client, or the client was too slow: what is missing must not
     # pass for the end.
     message = "Part of the output is lost; ask for the job by its id."
-    return _error_event(errors.SluiceError(message, code="output_lost"))
-
-
-def _error_event(error: errors.SluiceError) -> bytes:
-    return b"data: " + orjson.dumps(envelope(error)) + b"\n\n"
+    return error_event(errors.SluiceError(message, code="output_lost"))
