@@ -1,7 +1,7 @@
 """Checks of what a body asks of the engine: sampling, stopping, tools, the form of the answer.
 
-As strict as vLLM, so that what it would refuse is refused before it is queued; what only the engine can know, such
-as the size of its vocabulary, is left to it. Fields that are not here pass through.
+As strict as vLLM, so that what it would refuse is refused before it is queued; what only the engine can know is
+left to it. Fields that are neither here nor in `kinds` pass through; `vocabulary` knows which token ids there are.
 """
 
 from collections.abc import Mapping

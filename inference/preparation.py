@@ -10,7 +10,7 @@ from typing import Any
 
 import uuid_utils.compat
 
-from inference import broker, errors, estimates, fields, routing, tokens, validation
+from inference import broker, errors, estimates, fields, routing, tokens, validation, vocabulary
 from inference.lifecycle import NewJob
 from inference.limits import (
     NO_KEY_LIMITS,
@@ -136,6 +136,8 @@ def _draft(caller: Caller, submission: Submission, limits: Limits) -> Draft:
         raise errors.NotFound(message, code="model_not_found", param="model")
     tier = pick_tier(caller, limits, tier=submission.tier, service_tier=request.service_tier)
     counter = tokens.counter(model)
+    if counter.vocabulary:
+        vocabulary.check(request.body, counter.vocabulary, model.name)
     prompt = _prompt(request, counter)
     least = counter.at_least(prompt) if prompt else 0
     proven = least if least > model.max_model_len else 0

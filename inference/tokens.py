@@ -16,9 +16,10 @@ from typing import Any, Final
 import tokenizers
 from django.conf import settings
 
-from inference import errors, token_bounds
+from inference import errors, token_bounds, vocabulary
 from inference.chat_template import ChatTemplate, TemplateRefused
 from inference.limits import ModelLimits
+from inference.vocabulary import Vocabulary
 
 TOKENIZER: Final = "tokenizer.json"
 CONFIG: Final = "tokenizer_config.json"
@@ -41,6 +42,9 @@ class Prompt:
 
 class Counter(ABC):
     """Counts one model's prompts. Thread-safe."""
+
+    vocabulary: Vocabulary | None = None
+    """The token ids that there are; None where nobody here knows."""
 
     def chat(self, body: Mapping[str, Any]) -> int:
         """Tokens of a checked chat body, the template's included. Raises errors.InvalidRequest."""
@@ -89,6 +93,7 @@ class ExactCounter(Counter):
         self._tokenizer.no_padding()
         self._bound = token_bounds.bound(self._tokenizer)
         self._template = _template(folder)
+        self.vocabulary = vocabulary.read(folder, self._tokenizer)
 
     def at_least(self, prompt: Prompt) -> int:
         """Tokens that the prompt's size alone proves, if the form of the tokenizer allows to say so."""

@@ -109,3 +109,29 @@ async def test_a_prompt_cut_to_what_fits_leaves_a_token_for_the_answer(child: bu
     item = prepared(endpoint, {**body, "truncate_prompt_tokens": -1, "max_tokens": None})
     assert item.demand.prompt_tokens == MOST - 1
     assert json.loads(call(item).body)["truncate_prompt_tokens"] == MOST - 1
+
+
+LAST = 49_151
+"""The bundled model's last token id."""
+
+
+@pytest.mark.parametrize(
+    ("name", "last", "beyond"),
+    [
+        ("prompt", [LAST], [LAST + 1]),
+        ("logit_bias", {str(LAST): 1}, {str(LAST + 1): 1}),
+        ("allowed_token_ids", [LAST], [LAST + 1]),
+        ("stop_token_ids", [LAST], [LAST + 1]),
+    ],
+)
+async def test_a_token_id_is_refused_where_the_engine_has_no_more(
+    child: builders.Child, name: str, last: object, beyond: object
+) -> None:
+    body: dict[str, Any] = {"prompt": "Once", "max_tokens": 1}
+    await child[0].generate(call(prepared(Endpoint.COMPLETIONS, body | {name: last})))
+
+    with pytest.raises(errors.InvalidRequest):
+        prepared(Endpoint.COMPLETIONS, body | {name: beyond})
+    asked = json.dumps({"model": factories.MODEL, **body, name: beyond})
+    with pytest.raises(EngineRefused):
+        await child[0].generate(EngineCall(Endpoint.COMPLETIONS, asked.encode(), request_id="count"))
