@@ -94,6 +94,14 @@ def test_the_dashboard_has_a_badge_only_where_jobs_started(member: Client, sluic
     assert 'title="objective 95 % within 500 ms; 5 min: 50 % of 2, missed; 1 h: 50 % of 2, missed;' in board
 
 
+def test_the_admins_first_page_tells_it_of_queues_with_work(page: Client, sluice: Broker) -> None:
+    publish(0, tier="bulk")  # none has started there
+    start(sluice, 0, 60)
+    first = page.get("/admin/").content.decode()
+    assert first.count(" in time") == first.count("50 % in time, missed</span>") == 1
+    assert 'title="objective 95 % within 500 ms; 5 min: 50 % of 2, missed;' in first
+
+
 def test_the_command_has_a_column_and_the_whole_as_json(sluice: Broker) -> None:
     start(sluice, 0)
     [line] = [line for line in command().splitlines() if line.startswith(QUEUE)]
