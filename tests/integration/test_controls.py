@@ -6,9 +6,12 @@ import pytest
 from django.db import OperationalError
 
 from inference import lifecycle, submission
-from inference.broker import Token
+from inference.broker import Broker, Token
 from tests import factories
+from tests.integration import dashboard_pages
 from workers import controls
+
+no_broadcast = dashboard_pages.no_broadcast
 
 
 @pytest.fixture(autouse=True)
@@ -54,7 +57,9 @@ def test_an_error_of_ours_is_said_and_not_repeated(
     assert caplog.records[-1].__dict__["action"] == "cancel_failed"
 
 
-def test_a_revoke_that_names_a_run_leaves_the_next_run_of_the_job_alone(database: None) -> None:
+def test_a_revoke_that_names_a_run_leaves_the_next_run_of_the_job_alone(
+    sluice: Broker, no_broadcast: None
+) -> None:
     job = factories.make_job()
     first, second = Token(job.id, uuid.uuid4()), Token(job.id, uuid.uuid4())
     target = controls.Target.parse(first.tag)
