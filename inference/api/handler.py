@@ -104,7 +104,9 @@ class ApiHandler(ASGIHandler):
 
     async def closed(self) -> None:
         """Wait until all requests are over and what they leave is done: CLOSING_SECONDS at most."""
-        _, left = await asyncio.wait(self._open, timeout=CLOSING_SECONDS) if self._open else (None, None)
+        if not self._open:
+            return
+        _, left = await asyncio.wait(self._open, timeout=CLOSING_SECONDS)
         if left:
             logger.error("calls cut off before they were closed", extra={"action": "cut_off", "count": len(left)})
 
