@@ -22,6 +22,7 @@ from bench import (
     s3_lengths,
     s4_million_queued,
     s5_million_run,
+    s6_returning,
 )
 from bench.row import Row
 
@@ -44,6 +45,7 @@ _MODULES: Final = (
     s3_lengths,
     s4_million_queued,
     s5_million_run,
+    s6_returning,
 )
 ROWS: Final[Mapping[str, Row]] = {module.ROW.id: module.ROW for module in _MODULES}
 
