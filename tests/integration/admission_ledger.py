@@ -161,7 +161,7 @@ class Ledger:
         turns = [(name.decode().rpartition(":")[0], due) for name, due in found if due >= self.now_ms - GRACE_MS]
         own = [due for name, due in turns if name == owner and due <= self.now_ms + EARLY_MS]
         others = [due for name, due in turns if name != owner]
-        return sum(due < min(own) if own else due <= self.now_ms for due in others)
+        return sum(due < min(own) if own else due <= self.now_ms + EARLY_MS for due in others)
 
     def window(self, name: str) -> Window:
         return self.windows.setdefault(name, Window(SECOND if name.startswith("burst:") else MINUTE))

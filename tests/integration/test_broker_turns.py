@@ -7,7 +7,7 @@ import random
 import secrets
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 from uuid import UUID
 
 import pytest
@@ -22,9 +22,7 @@ from tests.integration.scripts_by_clock import START_MS
 
 scripts_on_a_clock_of_the_tests = scripts_by_clock.scripts_on_a_clock_of_the_tests
 
-SLOTS: Final = 8
 SERVICE_MS: Final = 800
-PER_SECOND: Final = SLOTS * 1000 / SERVICE_MS
 BURST_MS, ALL_MS = 60_000, 150_000
 
 
@@ -43,6 +41,12 @@ class Bounds:
 
     jobs: int = 1 << 30
     wait_ms: int | None = None
+    slots: int = 8
+
+    @property
+    def per_second(self) -> float:
+        """Jobs that the engine gets through."""
+        return self.slots * 1000 / SERVICE_MS
 
 
 class Scene:
@@ -77,7 +81,7 @@ class Scene:
         self.fill(now_ms)
 
     def fill(self, now_ms: int) -> None:
-        free = SLOTS - len(self.running)
+        free = self.bounds.slots - len(self.running)
         if free:
             request = ClaimRequest((QUEUE,), Credit(free, 10**9), free, "w", 600.0)
             for claimed in self.broker.claim(request).jobs:
@@ -104,7 +108,7 @@ def _asked(client: Client, bounds: Bounds) -> Asked:
         name=QUEUE,
         caps=QueueCaps(bounds.jobs),
         max_wait_ms=bounds.wait_ms,
-        slots=SLOTS,
+        slots=bounds.slots,
         prompt_ms=4.0,
         output_ms=4.0,
         expected_tokens=100,
@@ -114,11 +118,11 @@ def _asked(client: Client, bounds: Bounds) -> Asked:
     return Asked(tenant="ann", owner="key=sk-ann", ticket=client.ticket, queues=[terms], jobs=[wanted])
 
 
-def _arrivals(seed: int, *loads: tuple[int, float]) -> list[int]:
+def _arrivals(bounds: Bounds, seed: int, *loads: tuple[int, float]) -> list[int]:
     """Draw arrivals: up to each moment so many times what the engine gets through."""
     chance, at, found = random.Random(seed), 0.0, []
     for until_ms, load in loads:
-        while (at := at + chance.expovariate(load * PER_SECOND / 1000)) < until_ms:
+        while (at := at + chance.expovariate(load * bounds.per_second / 1000)) < until_ms:
             found.append(int(at))
         at = until_ms
     return found
@@ -133,8 +137,9 @@ def queue(valkey: str) -> Iterator[Broker]:
 
 @pytest.mark.once
 def test_nine_of_ten_who_obey_are_let_in_at_their_first_retry(queue: Broker) -> None:
-    scene = Scene(queue, Bounds(jobs=30))
-    scene.run(_arrivals(5, (BURST_MS, 1.5), (ALL_MS, 0.8)))
+    bounds = Bounds(jobs=32, slots=16)  # it drains in less than what is told is rounded by
+    scene = Scene(queue, bounds)
+    scene.run(_arrivals(bounds, 5, (BURST_MS, 1.5), (ALL_MS, 0.8)))
     assert len(scene.told) > 200
     assert scene.told.count(2) / len(scene.told) >= 0.9
 
@@ -143,5 +148,41 @@ def test_nine_of_ten_who_obey_are_let_in_at_their_first_retry(queue: Broker) -> 
 @pytest.mark.parametrize("bounds", [Bounds(jobs=30), Bounds(wait_ms=1_000)])
 def test_the_engine_has_work_all_the_time_though_nobody_comes_back(queue: Broker, bounds: Bounds) -> None:
     scene = Scene(queue, bounds, obeyed=False)
-    scene.run(_arrivals(6, (BURST_MS, 2.0)))
-    assert scene.ended >= 0.9 * PER_SECOND * BURST_MS / 1000
+    scene.run(_arrivals(bounds, 6, (BURST_MS, 2.0)))
+    assert scene.ended >= 0.9 * bounds.per_second * BURST_MS / 1000
+
+
+@pytest.fixture
+def full(queue: Broker) -> Scene:
+    """A queue that takes one job, and has it; nothing is claimed."""
+    scene = Scene(queue, Bounds(jobs=1))
+    scene.turn_to(0)
+    queue.admit(_asked(Client(0), scene.bounds))
+    return scene
+
+
+def _told_ms(scene: Scene, client: Client) -> int:
+    refusal = scene.broker.admit(_asked(client, scene.bounds)).refusal
+    assert refusal is not None
+    assert refusal.retry_ms is not None
+    return refusal.retry_ms
+
+
+@pytest.mark.once
+def test_who_is_refused_again_has_one_place_and_not_two(full: Scene) -> None:
+    ann = Client(1)
+    full.turn_to(_told_ms(full, ann))
+    _told_ms(full, ann)
+    assert _places(full, ann) == 1
+
+
+@pytest.mark.once
+def test_one_that_asks_all_the_time_makes_the_line_no_longer_for_others(full: Scene) -> None:
+    for _ in range(200):
+        _told_ms(full, Client(1))
+    assert _told_ms(full, Client(2)) <= 1_500
+
+
+def _places(scene: Scene, client: Client) -> int:
+    valkey: Any = scene.broker.client
+    return int(valkey.zcard(f"{scene.broker.prefix}turns:{QUEUE}:{client.ticket}"))

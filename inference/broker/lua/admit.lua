@@ -193,6 +193,7 @@ local function check_queue(queue)
   if refused[5] > refused[3] and refused[1] ~= 'wait' then return refused end    -- it never fits
   local slots = queue.own_slots < 0 and queue.slots or queue.own_slots
   local expected = slots / math.max(1, queue.work / queue.jobs)
+  if queue.turn then use_turn(queue.name, ticket, queue.turn) end    -- else its room is kept for nobody
   refused[6] = give_turn(queue.name, ticket, queue.jobs, drain_of(queue.name, expected, now), now)
   return refused
 end

@@ -2,6 +2,7 @@
 -- request that comes back is known by its ticket: of another, even of the same key, it takes no place.
 local GRACE_MS, LONGEST_MS, EARLY_MS = 5000, 120000, 500
 local SINCE_MS = 2000     -- what a queue drained in less time than this is chance
+local MOST_PLACES = 8     -- of one ticket: it may be as many requests that ask the same, or one that asks all the time
 
 local function turns_key(queue) return P .. 'turns:' .. queue end
 
@@ -12,9 +13,10 @@ local function turn_of(queue, ticket, now)
   return found[1] and { member = found[1], due = tonumber(found[2]) } or nil
 end
 
--- Turns of others that have come before: their room is kept.
+-- Turns of others that have come before: their room is kept, as soon as they may be used. Else who comes first takes it,
+-- and where turns come as fast as jobs leave, it is not made up for before the line ends.
 local function turns_before(queue, ticket, turn, now)
-  local from, to = int(now - GRACE_MS), turn and '(' .. int(turn.due) or int(now)
+  local from, to = int(now - GRACE_MS), turn and '(' .. int(turn.due) or int(now + EARLY_MS)
   return call('ZCOUNT', turns_key(queue), from, to) - call('ZCOUNT', turns_key(queue) .. ':' .. ticket, from, to)
 end
 
@@ -34,20 +36,34 @@ local function drain_of(queue, expected, now)
   return left > 0 and left / (now - since) or expected
 end
 
+-- Forget turns that have lapsed.
+local function lapse_turns(key, now) call('ZREMRANGEBYSCORE', key, '-inf', '(' .. int(now - GRACE_MS)) end
+
+-- Ms until the last turn of a ticket that has as many as it may; nil if it has fewer.
+local function last_place(own, now)
+  lapse_turns(own, now)
+  if call('ZCARD', own) < MOST_PLACES then return nil end
+  return math.max(0, tonumber(call('ZRANGE', own, '-1', '-1', 'WITHSCORES')[2]) - now)
+end
+
+local function note_turn(queue, ticket, due, now)
+  local member, all, own = tostring(call('INCR', P .. 'turn')), turns_key(queue), turns_key(queue) .. ':' .. ticket
+  call('ZADD', own, int(due), member)
+  call('ZADD', all, int(due), ticket .. ':' .. member)
+  lapse_turns(all, now)
+  for _, key in ipairs({ own, all }) do call('PEXPIRE', key, LONGEST_MS + GRACE_MS) end
+end
+
 -- The next place in the line, for so many jobs: ms until it comes. Beyond LONGEST_MS there is none to have. Who is on
 -- hold is beyond the caps: there is room once so many have left.
 local function give_turn(queue, ticket, jobs, drain, now)
+  local place = last_place(turns_key(queue) .. ':' .. ticket, now)
+  if place then return place end
   local last = tonumber(call('GET', P .. 'next:' .. queue) or 0)
   if last > now + LONGEST_MS then last = now end    -- the clock was set back
   local due = math.max(now + call('SCARD', P .. 'hold:' .. queue) / drain, last) + jobs / drain
   if not (due <= now + LONGEST_MS) then return LONGEST_MS end
   call('SET', P .. 'next:' .. queue, int(due), 'PX', LONGEST_MS)
-  local member, own = tostring(call('INCR', P .. 'turn')), turns_key(queue) .. ':' .. ticket
-  call('ZADD', own, int(due), member)
-  call('ZADD', turns_key(queue), int(due), ticket .. ':' .. member)
-  for _, key in ipairs({ own, turns_key(queue) }) do
-    call('ZREMRANGEBYSCORE', key, '-inf', '(' .. int(now - GRACE_MS))
-    call('PEXPIRE', key, LONGEST_MS + GRACE_MS)
-  end
+  note_turn(queue, ticket, due, now)
   return math.ceil(due - now)
 end
