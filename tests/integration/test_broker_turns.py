@@ -58,6 +58,8 @@ class Scene:
         self.running: list[tuple[int, str, Token]] = []
         self.told: list[int] = []
         """Tries of those who were told to come back, once they are let in."""
+        self.told_ms: list[int] = []
+        """In how many ms, each time."""
 
     def run(self, arrivals: list[int]) -> None:
         clients = ((at, n, Client(n)) for n, at in enumerate(arrivals, start=1))
@@ -95,7 +97,8 @@ class Scene:
         answer = self.broker.admit(_asked(client, self.bounds))
         client.tries += 1
         if answer.refusal:
-            return math.ceil((answer.refusal.retry_ms or 120_000) / 1000) * 1000
+            self.told_ms.append(answer.refusal.retry_ms or 120_000)
+            return math.ceil(self.told_ms[-1] / 1000) * 1000
         if client.tries > 1:
             self.told.append(client.tries)
         self.broker.publish([Entry(client.job_id, QUEUE, "ann", 100, 100, SERVICE_MS / 1000)])
@@ -142,6 +145,15 @@ def test_nine_of_ten_who_obey_are_let_in_at_their_first_retry(queue: Broker) -> 
     scene.run(_arrivals(bounds, 5, (BURST_MS, 1.5), (ALL_MS, 0.8)))
     assert len(scene.told) > 200
     assert scene.told.count(2) / len(scene.told) >= 0.9
+
+
+@pytest.mark.once
+def test_nobody_is_told_a_time_longer_than_the_line_takes(queue: Broker) -> None:
+    bounds, burst_ms, load = Bounds(jobs=30), 30_000, 1.5
+    scene = Scene(queue, bounds)
+    scene.run(_arrivals(bounds, 5, (burst_ms, load)))
+    longest_ms = (load - 1) * burst_ms
+    assert 0.5 * longest_ms <= max(scene.told_ms) <= 1.1 * longest_ms
 
 
 @pytest.mark.once

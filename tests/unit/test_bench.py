@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from bench import backlogged, catalogue, load, open_load, report, stack, statistics, tenants, trace
+from bench import backlogged, catalogue, load, open_load, report, returning, stack, statistics, tenants, trace
 from bench.goals import Goal
 from bench.row import Measured, Row
 from workers.sim import request
@@ -125,6 +125,24 @@ def test_an_answer_that_is_no_success_spoils_a_measurement() -> None:
     assert open_load.all_good([good]) == [good]
     with pytest.raises(RuntimeError, match="1 of 2 requests failed, the first with 429"):
         open_load.all_good([good, open_load.Answer(429, "", 0.0, 0.1, 0.2)])
+
+
+@pytest.mark.parametrize(
+    ("statuses", "was_refused", "came_in_at_once"),
+    [
+        ([200], False, False),
+        ([429, 200], True, True),
+        ([429, 429, 200], True, False),
+        ([429, 0], True, False),
+        ([429], True, False),
+        ([503], False, False),
+    ],
+)
+def test_who_came_back_came_in_if_the_first_retry_succeeded(
+    statuses: list[int], was_refused: bool, came_in_at_once: bool
+) -> None:
+    outcome = returning.Outcome(statuses)
+    assert (outcome.was_refused, outcome.came_in_at_once) == (was_refused, came_in_at_once)
 
 
 def test_only_what_ended_in_the_window_was_served_in_it() -> None:

@@ -28,10 +28,11 @@ end
 -- Jobs per ms that leave the queue: as measured since its oldest job came, else as expected.
 local function drain_of(queue, expected, now)
   local oldest = tonumber(call('ZRANGE', P .. 'a:' .. queue, '0', '0', 'WITHSCORES')[2] or now)
-  local since, left = math.max(oldest, now - HALF_MINUTE.width * HALF_MINUTE.count), 0
+  local width, left = HALF_MINUTE.width, 0
+  local since = math.ceil(math.max(oldest, now - width * HALF_MINUTE.count) / width) * width    -- whole buckets
   if now - since < SINCE_MS then return expected end
   for _, bucket in ipairs(read_window('drained:' .. queue, HALF_MINUTE, now).buckets) do
-    if bucket.at * HALF_MINUTE.width >= since then left = left + bucket.requests end
+    if bucket.at * width >= since then left = left + bucket.requests end
   end
   return left > 0 and left / (now - since) or expected
 end
