@@ -82,9 +82,10 @@ def _figures(outcomes: Sequence[Outcome]) -> dict[str, float]:
 
 
 def _notes(sizes: Sizes) -> tuple[str, ...]:
+    burst, later = f"{sizes.burst_seconds:g} s", f"{sizes.later_seconds:g} s"
     return (
-        f"For {sizes.burst_seconds:g} s {BURST_LOAD} times what the engine can do, then {LATER_LOAD} times.",
-        f"Over {sizes.later_seconds:g} s more; {TENANTS} tenants, arrivals of a Poisson process.",
+        f"For {burst} {BURST_LOAD} times what the engine can do, then for {later} {LATER_LOAD} times.",
+        f"{TENANTS} tenants; arrivals of a Poisson process.",
         f"Simulated engine with {ENGINE.slots} slots, {SIM}; every job takes a second; at most {CAP} wait.",
         "Calls of /v1/chat/completions. Who gets a 429 asks again just its Retry-After later, 10 times at most.",
         "first_retry_share: of those who were refused when they came first, those whose first retry was let in.",
