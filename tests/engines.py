@@ -90,15 +90,7 @@ class TcpSim:
     def __init__(self, *options: str, key: str = "") -> None:
         self.port = ports.any_free("127.0.0.1")
         self.url = f"http://127.0.0.1:{self.port}"
-        self._options: tuple[str, ...] = (
-            "--model",
-            factories.MODEL,
-            "--fact-question",
-            "capital of France",
-            "--fact-answer",
-            "Paris",
-        )
-        self._options += options
+        self._options: tuple[str, ...] = ("--model", factories.MODEL, *options)
         self._env = {**os.environ, "SLUICE_SIM_KEY": key}
         self._process: subprocess.Popen[bytes] | None = None
 

@@ -106,7 +106,7 @@ class WithHistory:
         self.save_model(request, changed, form, change=True)
         self.save_related(request, form, [], change=True)
         self.log_change(request, changed, f"Reverted edit {edit.pk}.")  # type: ignore[attr-defined]
-        messages.success(request, f"Reverted: {', '.join(edit.values)} of {row}.")
+        messages.success(request, f"Reverted: {', '.join(map(shown.words, edit.values))} of {row}.")
         return redirect(history)
 
     def _form_back(self, request: HttpRequest, row: Model, edit: Edit) -> Any:

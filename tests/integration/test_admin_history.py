@@ -64,7 +64,7 @@ def test_a_revert_undoes_one_edit_and_leaves_later_ones(page: Client) -> None:
     send(page, change, {"max_jobs": "5", "max_in_flight": "2"})
     row = QueueLimit.objects.get(queue=QUEUE)
 
-    assert f"Reverted: max_jobs of {QUEUE}." in revert(page, row, first)
+    assert f"Reverted: max jobs of {QUEUE}." in revert(page, row, first)
     row.refresh_from_db()
     assert (row.max_jobs, row.max_in_flight) == (20, 2)
     last = Edit.objects.latest("id")

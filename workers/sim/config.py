@@ -30,9 +30,9 @@ class SimConfig:
     load_seconds: float = 0.0
     """Before the socket opens."""
     seed: int = 0
-    fact_question: str = ""
-    fact_answer: str = ""
-    """A prompt that contains the question is answered with this."""
+    fact_question: str = "What is the capital of France?"
+    fact_answer: str = "Paris"
+    """A prompt that contains the question is answered with this: by itself, what a fresh engine is asked."""
     refuses: str = ""
     """Fields of a body, with commas, that it does not know and answers with a 400, as stricter engines do."""
     crash_on: str = ""
