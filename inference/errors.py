@@ -13,7 +13,7 @@ class SluiceError(Exception):
     param: str | None = None
     status: int = 500
     retry_after_seconds: float | None = None
-    details: Mapping[str, str | int] = field(default_factory=dict)
+    details: Mapping[str, str | float] = field(default_factory=dict)
     """For machines, beside `code`: of a refusal its reason, the limit and how it stands."""
     headers: Mapping[str, str] = field(default_factory=dict)
     """Of the answer."""

@@ -6,7 +6,6 @@ Fails closed while Redis is away (503). Limits and workers that cannot be read a
 import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Final
 
 import django.conf
 from django.db import Error
@@ -22,7 +21,6 @@ from inference.states import OnFull
 
 logger = logging.getLogger(__name__)
 
-HALTED_RETRY_SECONDS: Final = 30.0
 """When to ask again where an operator or a new worker decides: no promise either."""
 
 _rates: dict[str, Rates] = {}
@@ -106,7 +104,8 @@ def _admit(offer: Offer, start: int, known: dict[str, Learned], limits: Limits) 
     told = parts.of_whole(answer, known, offer.candidates, start)
     headers = refusals.rate_headers(asked, told)
     if told.refusal:
-        refused = _refused(told.refusal, fallback_seconds=_seconds(part, answer))
+        is_paused = limits.of_queue(told.refusal.name).is_paused
+        refused = _refused(told.refusal, fallback_seconds=_seconds(part, answer), is_paused=is_paused)
         refused.headers = headers
         raise refused
     return answer, headers
@@ -141,13 +140,15 @@ def _read_spending(asked: Asked) -> None:
         raise _spent_unknown() from error
 
 
-def _refused(refusal: Refusal, *, fallback_seconds: float) -> errors.Rejected | errors.Unavailable:
+def _refused(
+    refusal: Refusal, *, fallback_seconds: float, is_paused: bool
+) -> errors.Rejected | errors.Unavailable:
     if refusal.reason is Reason.SPENT_UNKNOWN:
         return _spent_unknown()
     if refusal.reason is Reason.BUDGET:
         month = charges.month_of(charges.day_of(clock.reckoned()))
         return refusals.over_budget(refusal, currency=django.conf.settings.CURRENCY, ends_at=budgets.end_of(month))
-    return refusals.error(refusal, fallback_seconds=fallback_seconds)
+    return refusals.error(refusal, fallback_seconds=fallback_seconds, is_paused=is_paused)
 
 
 def _spent_unknown() -> errors.Unavailable:
@@ -169,7 +170,7 @@ def queue_terms(asks: Candidate, limits: Limits) -> QueueTerms:
     fleet = capacity.fleet(model, name, replicas)
     if not fleet.replicas and not model.scales_from_zero:
         message = f"no worker of model {model.name} lives; it takes no jobs until one does"
-        raise errors.Unavailable(message, code="no_worker", retry_after_seconds=HALTED_RETRY_SECONDS)
+        raise errors.Unavailable(message, code="no_worker", retry_after_seconds=refusals.HALTED_RETRY_SECONDS)
     caps, rates = limits.queue_caps(name, tier.name), _rates.get(model.name, estimates.configured(model))
     wait = capacity.max_wait_seconds(tier, caps, model, fleet)
     line, others = capacity.line(asks.queue, limits.tiers.values(), limits.lengths)
@@ -197,7 +198,7 @@ def queue_terms(asks: Candidate, limits: Limits) -> QueueTerms:
 def draining(queue: str) -> errors.Unavailable:
     """Return the refusal of a queue that an operator drains; nobody knows for how long."""
     message = f"queue {queue} is draining: it takes no more jobs until an operator resumes it"
-    return errors.Unavailable(message, code="queue_draining", retry_after_seconds=HALTED_RETRY_SECONDS)
+    return errors.Unavailable(message, code="queue_draining", retry_after_seconds=refusals.HALTED_RETRY_SECONDS)
 
 
 def _wanted(asks: Candidate) -> Wanted:

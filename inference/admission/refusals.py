@@ -9,6 +9,8 @@ from inference.admission.terms import Answer, Asked, Reason, Refusal, Usage
 
 MAX_RETRY_AFTER_SECONDS: Final = 120
 """Beyond this no promise: clients would not wait."""
+HALTED_RETRY_SECONDS: Final = 30.0
+"""Where an operator has to act first, and nobody knows when."""
 
 _CODES: Final = {
     Reason.REQUESTS_PER_SECOND: "rate_limit_exceeded",
@@ -40,20 +42,24 @@ _BUDGET: Final = (
 )
 _MORE: Final = ", {asked} more asked for"
 _WAIT: Final = (
-    "a job in queue {name} would wait for about {value:.0f} s; its tier takes jobs that wait for {limit:g} s"
+    "a job in queue {name} would wait for about {value:g} s; its tier takes jobs that wait for {limit:g} s"
 )
 
 
-def error(refusal: Refusal, *, fallback_seconds: float) -> errors.Rejected:
-    """Return what the caller reads. Where only some job's end helps, it may come back after `fallback_seconds`."""
+def error(refusal: Refusal, *, fallback_seconds: float, is_paused: bool = False) -> errors.Rejected:
+    """Return what the caller reads. Where only some job's end helps, it may come back after `fallback_seconds`.
+
+    A queue that is paused, and a limit of 0, wait for an operator.
+    """
+    needs_operator = is_paused or refusal.limit == 0
     return errors.Rejected(
         _sentence(refusal),
         code=_CODES[refusal.reason],
-        retry_after_seconds=_retry_after(refusal, fallback_seconds),
+        retry_after_seconds=HALTED_RETRY_SECONDS if needs_operator else _retry_after(refusal, fallback_seconds),
         details={
             "reason": str(refusal.reason),
-            "limit": refusal.limit,
-            "current": refusal.value,
+            "limit": _shown(refusal, refusal.limit),
+            "current": _shown(refusal, refusal.value),
             "requested": refusal.asked,
         },
     )
@@ -78,10 +84,15 @@ def over_budget(refusal: Refusal, *, currency: str, ends_at: datetime) -> errors
 def _sentence(refusal: Refusal) -> str:
     name, limit, value = refusal.name, refusal.limit, refusal.value
     if refusal.reason is Reason.WAIT:
-        return _WAIT.format(name=name, value=math.ceil(value / 1000), limit=limit / 1000)
+        return _WAIT.format(name=name, value=_shown(refusal, value), limit=_shown(refusal, limit))
     model = name.rsplit(".", 2)[0]
     said = _WORDS[refusal.reason] + _MORE
     return said.format(name=name, who=_who(name), model=model, limit=limit, value=value, asked=refusal.asked)
+
+
+def _shown(refusal: Refusal, amount: int) -> float:
+    """Return an amount in the unit that callers know: waits in seconds."""
+    return round(amount / 1000, 2) if refusal.reason is Reason.WAIT else amount
 
 
 def rate_headers(asked: Asked, answer: Answer) -> dict[str, str]:
@@ -124,7 +135,7 @@ def _who(name: str) -> str:
 
 
 def _retry_after(refusal: Refusal, fallback_seconds: float) -> float | None:
-    if refusal.reason is not Reason.WAIT and refusal.asked > refusal.limit > 0:
+    if refusal.reason is not Reason.WAIT and refusal.asked > refusal.limit:
         return None  # never: it is more than the limit by itself
     seconds = fallback_seconds if refusal.retry_ms is None else refusal.retry_ms / 1000
     return float(min(MAX_RETRY_AFTER_SECONDS, max(1, math.ceil(seconds))))

@@ -158,7 +158,7 @@ def test_a_wait_longer_than_the_tier_bears_is_refused_once_no_slot_is_free(sluic
     for _ in range(3):  # a job takes 25.6 s: the third waits for half of that
         submit()
     error = refused()
-    assert (error.code, error.details["limit"]) == ("wait_too_long", 20_000)
+    assert (error.code, error.details["limit"]) == ("wait_too_long", 20)
 
 
 def test_capacity_grows_with_the_workers(sluice: Broker) -> None:
@@ -183,7 +183,7 @@ def test_a_cap_in_flight_makes_the_wait_longer_though_slots_are_free(sluice: Bro
         rows[capped].update(max_in_flight=1)
     submit()
     error = refused()  # behind the one, in the one slot
-    assert (error.code, error.details["current"]) == ("wait_too_long", 25_606)
+    assert (error.code, error.details["current"]) == ("wait_too_long", 25.61)
 
 
 def test_a_cold_start_queues(sluice: Broker) -> None:

@@ -49,6 +49,18 @@ def test_what_is_more_than_the_limit_by_itself_is_never_to_be_tried_again() -> N
     assert headers(error) == {"x-should-retry": "false"}
 
 
+def test_waits_are_told_in_seconds() -> None:
+    error = refusals.error(refusal(Reason.WAIT, limit=1000, value=90_320), fallback_seconds=9)
+    assert (error.details["limit"], error.details["current"]) == (1, 90.32)
+    assert "about 90.32 s; its tier takes jobs that wait for 1 s" in error.message
+
+
+@pytest.mark.parametrize(("limit", "is_paused"), [(0, False), (10, True)])
+def test_who_must_wait_for_an_operator_does_not_come_back_each_second(limit: int, is_paused: bool) -> None:
+    error = refusals.error(refusal(Reason.QUEUE_JOBS, limit=limit), fallback_seconds=9, is_paused=is_paused)
+    assert headers(error) == {"Retry-After": "30"}
+
+
 @pytest.mark.parametrize(
     ("reason", "name", "says"),
     [
@@ -56,7 +68,7 @@ def test_what_is_more_than_the_limit_by_itself_is_never_to_be_tried_again() -> N
         (Reason.TOKENS_PER_MINUTE, "tenant=ann", "tenant ann may use 10 tokens in a minute; 10 are used"),
         (Reason.TENANT_QUEUED_JOBS, "ann", "tenant ann may have 10 waiting jobs; 10 wait"),
         (Reason.MODEL_BYTES, "m-1.5.standard.short", "all queues of m-1.5 take at most 10 bytes"),
-        (Reason.WAIT, QUEUE, "would wait for about 1 s; its tier takes jobs that wait for 0.01 s"),
+        (Reason.WAIT, QUEUE, "would wait for about 0.01 s; its tier takes jobs that wait for 0.01 s"),
     ],
 )
 def test_each_limit_has_its_words(reason: Reason, name: str, says: str) -> None:
