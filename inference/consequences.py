@@ -8,6 +8,12 @@ from inference.rows import QueueRow
 from inference.states import OnFull
 
 REFUSED: Final = "new jobs get 429 until there are fewer"
+FULL: Final[Mapping[str, str]] = {
+    OnFull.REJECT: "new jobs get 429",
+    OnFull.HOLD: "new calls are put on hold and other new jobs get 429",
+    OnFull.SPILL: "new calls are put on hold and other new jobs spill",
+}
+"""By what a tier's full queues do with more."""
 HELD: Final = "no more start until fewer run"
 UNKNOWN: Final = "The queues cannot be read now: nobody can say how much this would refuse or hold back."
 
@@ -26,9 +32,9 @@ def lowered(what: str, before: float | None, after: float | None, *, now: float,
     return [f"{what} of {after:,g} is below the {now:,g} that there are now: {then}."]
 
 
-def of_queue(before: Any, after: Any, row: QueueRow) -> list[str]:
+def of_queue(before: Any, after: Any, row: QueueRow, *, on_full: str) -> list[str]:
     """Of a change of a queue's limits; `before` and `after` have the fields of `QueueLimit`."""
-    told = _caps(QUEUE_CAPS, before, after, [row], row.queue)
+    told = _caps(QUEUE_CAPS, before, after, [row], row.queue, on_full=on_full)
     told += _in_flight(row.queue, before, after, row.leases)
     if after.is_paused and not before.is_paused:
         told.append(paused(row))
@@ -62,13 +68,13 @@ def above_capacity(cap: int | None, row: QueueRow, max_wait: float | None) -> st
 
 def of_tier(before: Any, after: Any, rows: Sequence[QueueRow]) -> list[str]:
     """Of a change of a tier, whose queues are given."""
-    told = _caps(TIER_CAPS, before, after, rows, f"Tier {after}")
+    told = _caps(TIER_CAPS, before, after, rows, f"Tier {after}", on_full=after.on_full)
     told += _in_flight(f"Tier {after}", before, after, _most_running(rows, lambda row: row.model))
     told += _holding(before, after, rows)
     if before.on_full == OnFull.SPILL and after.on_full != OnFull.SPILL:
         told.append(f"Tier {after}: jobs that a full queue would spill get 429. Those spilled come in as before.")
     waits = [row.expected_wait_seconds for row in rows if row.expected_wait_seconds is not None]
-    then = "new jobs get 429 until it is shorter"
+    then = f"{FULL[after.on_full]} until it is shorter"
     return told + lowered(
         f"Tier {after}: max wait in seconds",
         before.max_wait_seconds,
@@ -142,8 +148,10 @@ def of_worker(name: str, in_flight: int) -> str:
     return f"{name} would claim nothing more until it is resumed; {_jobs(in_flight)} that it runs go on."
 
 
-def _caps(fields: Mapping[str, str], before: Any, after: Any, rows: Iterable[QueueRow], whose: str) -> list[str]:
-    rows = list(rows)
+def _caps(
+    fields: Mapping[str, str], before: Any, after: Any, rows: Iterable[QueueRow], whose: str, *, on_full: str
+) -> list[str]:
+    rows, then = list(rows), f"{FULL[on_full]} until there are fewer"
     return [
         line
         for field, number in fields.items()
@@ -152,7 +160,7 @@ def _caps(fields: Mapping[str, str], before: Any, after: Any, rows: Iterable[Que
             getattr(before, field),
             getattr(after, field),
             now=max((getattr(row, number) for row in rows), default=0),
-            then=REFUSED,
+            then=then,
         )
     ]
 

@@ -63,9 +63,10 @@ class Outlook:
         return {name: self._of_queue(name, place) for name, place in places.items()}
 
     def of_jobs(self, job_ids: Sequence[UUID]) -> dict[UUID, waiting.Waiting]:
-        """Return why each of the jobs waits; those left out that are in no queue."""
-        places = self._places(job_ids).jobs
-        return {job_id: self._of_job(place) for job_id, place in places.items()}
+        """Return why each of the jobs waits; those left out that are in no queue and at no worker."""
+        places = self._places(job_ids)
+        waits = {job_id: self._of_job(place) for job_id, place in places.jobs.items()}
+        return waits | {job_id: waiting.at_worker(name) for job_id, name in places.held.items()}
 
     def job_seconds(self, queue: str) -> float:
         """Return what a job of the queue takes: those that wait, else those of its model that ended lately."""

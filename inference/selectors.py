@@ -32,7 +32,7 @@ from inference.states import WAITING, JobStatus, WorkerState
 from inference.watermarks import Watermark
 
 NO_JOBS: Final = JobCounts(queued=0, unfinished=0)
-_IN_TRANSIT: Final = "just claimed, or about to be published"
+_IN_TRANSIT: Final = "about to be published"
 _SPILLED: Final = JobWaiting(
     reason=waiting.Reason.SPILLED,
     detail="its queue was full: it comes in when that empties, the oldest of each tenant by turns",

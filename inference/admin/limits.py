@@ -177,7 +177,10 @@ class QueueLimitAdmin(WithHalts, WithBacklog, KeptName, LimitAdmin):
 
     def taken_away(self, before: Any, after: Any, rows: list[QueueRow]) -> list[str]:
         """Return what lower caps, a pause or a drain do."""
-        return [line for row in rows for line in consequences.of_queue(before, after, row)]
+        on_full = dict(Tier.objects.values_list("name", "on_full"))
+        return [
+            line for row in rows for line in consequences.of_queue(before, after, row, on_full=on_full[row.tier])
+        ]
 
     def halting(self, action: halts.Action, names: Sequence[str]) -> list[str]:
         """Return what a pause or drain of these queues does."""

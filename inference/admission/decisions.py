@@ -184,8 +184,9 @@ def is_spilled(terms: QueueTerms, amount: Amount, facts: QueueFacts) -> bool:
 
 def _queue(terms: QueueTerms, amount: Amount, facts: QueueFacts) -> Iterator[Refusal]:
     caps, name, kept_jobs = terms.caps, terms.name, kept(terms, amount, facts)
-    if facts.jobs + kept_jobs + amount.jobs > caps.jobs:
-        yield Refusal(Reason.QUEUE_JOBS, name, caps.jobs, facts.jobs, amount.jobs)
+    taken = facts.jobs + kept_jobs
+    if taken + amount.jobs > caps.jobs:
+        yield Refusal(Reason.QUEUE_JOBS, name, caps.jobs, taken, amount.jobs)
     for reason, limit, value, more in (
         (Reason.QUEUE_TOKENS, caps.tokens, facts.tokens, amount.tokens),
         (Reason.QUEUE_BYTES, caps.bytes, facts.bytes, amount.bytes),

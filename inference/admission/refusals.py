@@ -31,7 +31,7 @@ _WORDS: Final = {
     Reason.TOKENS_PER_MINUTE: "{who} may use {limit} tokens in a minute; {value} are used",
     Reason.TENANT_QUEUED_JOBS: "{who} may have {limit} waiting jobs; {value} wait",
     Reason.TENANT_UNFINISHED_JOBS: "{who} may have {limit} jobs that wait or run; {value} do",
-    Reason.QUEUE_JOBS: "queue {name} takes at most {limit} waiting jobs; {value} wait",
+    Reason.QUEUE_JOBS: "queue {name} takes at most {limit} waiting jobs; {value} wait or have room kept for them",
     Reason.QUEUE_TOKENS: "queue {name} takes at most {limit} waiting tokens; {value} wait",
     Reason.QUEUE_BYTES: "queue {name} takes at most {limit} bytes of waiting requests; {value} wait",
     Reason.MODEL_BYTES: "all queues of {model} take at most {limit} bytes of requests of this tier; {value} wait",

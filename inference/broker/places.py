@@ -50,6 +50,8 @@ class Places(NamedTuple):
 
     queues: dict[str, QueuePlace]
     jobs: dict[UUID, JobPlace]
+    held: dict[UUID, str]
+    """Of jobs that were claimed, the worker that holds them."""
     alone: frozenset[str]
     """Workers that hold a job which must run alone: they claim little or nothing."""
 
@@ -58,11 +60,17 @@ class PlaceVerbs(base.Verbs):
     """What pages ask about the order."""
 
     def places(self, queues: Sequence[str], job_ids: Sequence[UUID]) -> Places:
-        """Return where the queues and the jobs stand; jobs that do not wait are left out."""
+        """Return where the queues and the jobs stand; jobs that are nowhere are left out."""
         of_queues, of_jobs, alone = self._call("explain", len(queues), *queues, *base.raw(job_ids))
         places = {queue: _queue_place(*row) for queue, row in zip(queues, of_queues, strict=True)}
+        held = {UUID(bytes=row[0]): row[1].decode() for row in of_jobs if _is_held(row)}
         jobs = [place for row in of_jobs if (place := _place(row))]
-        return Places(places, {place.job_id: place for place in jobs}, frozenset(name.decode() for name in alone))
+        runs_alone = frozenset(name.decode() for name in alone)
+        return Places(places, {place.job_id: place for place in jobs}, held, runs_alone)
+
+
+def _is_held(row: list[Any]) -> bool:
+    return len(row) == 2
 
 
 def _queue_place(backing_off: int, first: list[Any], came_ms_ago: bytes, leased_tokens: bytes) -> QueuePlace:
@@ -71,7 +79,7 @@ def _queue_place(backing_off: int, first: list[Any], came_ms_ago: bytes, leased_
 
 
 def _place(row: list[Any]) -> JobPlace | None:
-    if not row:
+    if not row or _is_held(row):
         return None
     job_id, queue, tokens, estimate, from_ms, own_ahead, tenants_ahead, own_jobs, alone = row
     return JobPlace(

@@ -6,7 +6,7 @@ next with a smaller pass goes first. Within a tenant the position is exact, acro
 
 from inference.waiting.facts import CapUse, Engine, Place, Queue, Reason, Waiting
 from inference.waiting.order import ahead_of_other_tiers
-from inference.waiting.reasons import decide
+from inference.waiting.reasons import at_worker, decide
 
 __all__ = [
     "CapUse",
@@ -16,5 +16,6 @@ __all__ = [
     "Reason",
     "Waiting",
     "ahead_of_other_tiers",
+    "at_worker",
     "decide",
 ]

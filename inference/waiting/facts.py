@@ -42,8 +42,10 @@ class Reason(StrEnum):
     """It is the turn of others."""
     NEXT = "next"
     """Nothing: a worker is about to take it."""
+    AT_WORKER = "at_worker"
+    """A worker has claimed it, and is about to begin it, or makes room for it: it was parked there."""
     IN_TRANSIT = "in_transit"
-    """It is in no queue: a worker has just claimed it, or it is about to be published."""
+    """It is in no queue and at no worker: it is about to be published."""
 
 
 UNKNOWN_START: Final = frozenset(
@@ -218,7 +220,7 @@ class Waiting:
 
     reason: Reason
     detail: str
-    position: int
-    """1 is next; exact within its tenant, estimated across tenants and tiers."""
+    position: int | None
+    """1 is next; exact within its tenant, estimated across tenants and tiers. None: a worker has it."""
     seconds: float | None
     """Until it may start, at the rate at which jobs ended lately; None: nobody can tell."""

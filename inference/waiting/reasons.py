@@ -27,6 +27,11 @@ def decide(queue: Queue, place: Place) -> Waiting:
     return Waiting(held, detail, place.position, seconds)
 
 
+def at_worker(worker: str) -> Waiting:
+    """Return what holds a job that was claimed and has not begun."""
+    return Waiting(Reason.AT_WORKER, f"{worker} has it, and begins it as soon as there is room for it", None, None)
+
+
 _Found = tuple[Reason, str] | None
 
 

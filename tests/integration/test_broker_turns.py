@@ -195,6 +195,15 @@ def test_one_that_asks_all_the_time_makes_the_line_no_longer_for_others(full: Sc
     assert _told_ms(full, Client(2)) <= 1_500
 
 
+@pytest.mark.once
+def test_a_refusal_counts_the_room_that_is_kept_for_another(full: Scene) -> None:
+    full.bounds = Bounds(jobs=1, slots=1)  # else the other could start at once
+    full.turn_to(_told_ms(full, Client(1)))
+    refusal = full.broker.admit(_asked(Client(2), full.bounds)).refusal
+    assert refusal is not None
+    assert (refusal.limit, refusal.value, refusal.asked) == (1, 2, 1)
+
+
 def _places(scene: Scene, client: Client) -> int:
     valkey: Any = scene.broker.client
     return int(valkey.zcard(f"{scene.broker.prefix}turns:{QUEUE}:{client.ticket}"))

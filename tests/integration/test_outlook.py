@@ -184,6 +184,15 @@ def test_when_a_worker_is_about_to_take_it(sluice: Broker) -> None:
     assert found.expected_start is not None
 
 
+def test_of_a_job_that_a_worker_has_and_does_not_begin(sluice: Broker) -> None:
+    report()
+    [job] = publish()
+    claim(sluice, 1)
+    found = why(job)
+    assert (found.reason, found.position, found.expected_start) == (Reason.AT_WORKER, None, None)
+    assert found.detail.startswith("w has it")
+
+
 def test_between_row_and_queue(sluice: Broker) -> None:
     report()
     job = factories.make_job()

@@ -22,7 +22,7 @@ def test_a_full_queue_refuses_with_limit_current_value_and_time(sluice: Broker) 
     with pytest.raises(errors.Rejected) as caught:
         submit()
 
-    assert "at most 2 waiting jobs; 2 wait, 1 more" in caught.value.message
+    assert "at most 2 waiting jobs; 2 wait or have room kept for them, 1 more" in caught.value.message
     assert caught.value.retry_after_seconds == 1
     assert (Job.objects.count(), waiting(sluice)) == (2, 2)
 

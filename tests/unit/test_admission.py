@@ -23,7 +23,10 @@ def refusal(reason: Reason, **overrides: Any) -> Refusal:
 
 def test_a_refusal_names_reason_limit_value_and_when_to_come_back() -> None:
     error = refusals.error(refusal(Reason.QUEUE_JOBS), fallback_seconds=9)
-    assert error.message == f"queue {QUEUE} takes at most 10 waiting jobs; 10 wait, 1 more asked for"
+    assert (
+        error.message
+        == f"queue {QUEUE} takes at most 10 waiting jobs; 10 wait or have room kept for them, 1 more asked for"
+    )
     assert envelope(error)["error"] | {"message": ""} == {
         "message": "",
         "type": "rate_limit_error",

@@ -60,14 +60,32 @@ def tier(**changes: Any) -> Row:
 def test_a_queues_change_is_asked_about_if_it_takes_something_away(
     changes: dict[str, Any], told: list[str]
 ) -> None:
-    found = consequences.of_queue(queue(), queue(**changes), ROW)
+    found = consequences.of_queue(queue(), queue(**changes), ROW, on_full="reject")
     assert len(found) == len(told)
     assert all(part in line for part, line in zip(told, found, strict=True))
 
 
 def test_what_was_below_before_is_not_asked_about_again() -> None:
-    assert consequences.of_queue(queue(max_jobs=5), queue(max_jobs=8), ROW) == []
-    assert consequences.of_queue(queue(is_paused=True), queue(is_paused=True, max_jobs=50), ROW) == []
+    assert consequences.of_queue(queue(max_jobs=5), queue(max_jobs=8), ROW, on_full="reject") == []
+    paused = queue(is_paused=True), queue(is_paused=True, max_jobs=50)
+    assert consequences.of_queue(*paused, ROW, on_full="reject") == []
+
+
+@pytest.mark.parametrize(
+    ("on_full", "told"),
+    [
+        ("reject", "new jobs get 429"),
+        ("hold", "new calls are put on hold and other new jobs get 429"),
+        ("spill", "new calls are put on hold and other new jobs spill"),
+    ],
+)
+def test_a_lower_cap_is_told_by_what_full_queues_do(on_full: str, told: str) -> None:
+    [line] = consequences.of_queue(queue(), queue(max_jobs=11), ROW, on_full=on_full)
+    assert line.endswith(f"now: {told} until there are fewer.")
+    before, after = tier(on_full=on_full), tier(on_full=on_full, max_queued_jobs=11)
+    assert consequences.of_tier(before, after, [ROW])[0].endswith(f"now: {told} until there are fewer.")
+    after = tier(on_full=on_full, max_wait_seconds=20.0)
+    assert consequences.of_tier(before, after, [ROW])[0].endswith(f"now: {told} until it is shorter.")
 
 
 def test_a_tiers_caps_hold_for_each_of_its_queues_and_in_flight_for_each_model() -> None:

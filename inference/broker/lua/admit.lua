@@ -144,7 +144,7 @@ local function check_room(queue)
   local kept, own = kept_of(queue), { queue.name }
   local waiting = call('ZCARD', P .. 'a:' .. queue.name) + queue.reserved
   if queue.cap_jobs >= 0 and waiting + kept + queue.jobs > queue.cap_jobs then
-    return refusal('queue_jobs', queue.name, queue.cap_jobs, waiting, queue.jobs)
+    return refusal('queue_jobs', queue.name, queue.cap_jobs, waiting + kept, queue.jobs)
   end
   local refused = check_amount('queue_tokens', queue, 'tokens', own, 1, queue.cap_tokens, queue.tokens)
     or check_amount('queue_bytes', queue, 'bytes', own, 1, queue.cap_bytes, queue.bytes)

@@ -1,6 +1,6 @@
 -- number of queues, queues..., ids...  ->  {of each queue: {waiting that may not be claimed yet, its first job, ms since
 -- the last publish in its tier or '', tokens of what is leased}, of each id: a job, of each model the worker that holds
--- its job that must run alone}. A job is {} if it does not wait, else {id, queue, tokens, estimate, ms until it may be
+-- its job that must run alone}. A job is {} if it is nowhere, {id, worker} if one holds it, else {id, queue, tokens, estimate, ms until it may be
 -- claimed or '', own jobs before it, other tenants' jobs before it, its tenant's jobs, whether it must run alone}: then
 -- only such jobs of its queue are before it.
 -- Reads only, and as much for a million waiting jobs as for one: each is a rank or a count in a sorted set.
@@ -36,7 +36,8 @@ end
 
 local function job(id)
   local entry = read(id)
-  if not entry or entry.claim then return {} end
+  if not entry then return {} end
+  if entry.claim then return { id, call('HGET', P .. 'e:' .. id, 'w') or '' } end
   local group, own_length = place(entry.queue)
   if not group then return {} end
   local from_ms = call('ZSCORE', P .. 'd:' .. entry.queue, id)
