@@ -61,6 +61,16 @@ class Verdict(StrEnum):
     NO_OBJECTIVE = "no_objective"
 
 
+class Mark(StrEnum):
+    """How an objective stands now: by its latest window, and by who waits."""
+
+    KEPT = Verdict.KEPT
+    MISSED = Verdict.MISSED
+    NO_OBJECTIVE = Verdict.NO_OBJECTIVE
+    LATE = "late"
+    """Not missed so far, but the oldest job that waits will not start in time any more."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attained:
     """How it went over one window."""
@@ -90,6 +100,18 @@ class Objective:
     def latest(self) -> Attained | None:
         """Return the shortest window in which jobs are known of; None: there is none."""
         return next((each for each in self.windows if each.jobs), None)
+
+    def mark(self, oldest_wait_seconds: float) -> "Mark | None":
+        """Return how it stands in a word, where the oldest job has waited so long; None: nothing is known.
+
+        Windows count starts: of a queue where none starts they would tell the past alone.
+        """
+        latest, within = self.latest, self.within_seconds
+        if latest and latest.verdict is Verdict.MISSED:
+            return Mark.MISSED
+        if self.share is not None and within is not None and oldest_wait_seconds > within:
+            return Mark.LATE
+        return Mark(latest.verdict) if latest else None
 
 
 def read(kept: bytes | None, now_seconds: float) -> tuple[Starts, ...]:

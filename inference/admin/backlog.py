@@ -94,8 +94,7 @@ class WithBacklog:
     def in_time(self, row: Model) -> str:
         """Return which share of jobs started in time lately, and whether that misses the objective."""
         totals = _totals(row)
-        latest = totals.objective.latest if totals and totals.objective else None
-        return shown.attained(latest) if latest else shown.NONE
+        return (shown.in_time(totals) if totals else "") or shown.NONE
 
     @admin.display(description="expected wait")
     def expected_wait(self, row: Model) -> str:

@@ -20,24 +20,35 @@ class Bar:
 
     day: date
     sums: Sums
-    x: int
+    x: float
     y: int
-    width: int
+    width: float
     height: int
 
 
-def bars(first: date, last: date, by_day: Mapping[date, Sums]) -> list[Bar]:
-    """Return a bar for each day, as high as its share of the costliest; by tokens if nothing costs anything."""
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """The days of a span, by cost, or by tokens if nothing costs anything."""
+
+    bars: list[Bar]
+    is_priced: bool
+    highest: Sums
+    """Of the day whose bar is as high as the chart."""
+
+
+def chart(first: date, last: date, by_day: Mapping[date, Sums]) -> Chart:
+    """Return a bar for each day, as high as its share of the highest; the last one ends where the chart does."""
     days = list(_days(first, last))
     found = [by_day.get(day, Sums()) for day in days]
     is_priced = any(sums.cost_nano for sums in found)
-    values = [sums.cost_nano if is_priced else sums.prompt_tokens + sums.output_tokens for sums in found]
-    most, step = max(values, default=0), WIDTH // len(days)
+    values = [sums.cost_nano if is_priced else sums.tokens for sums in found]
+    most, step = max(values), (WIDTH + _GAP) / len(days)
     heights = [max(_LEAST, round(HEIGHT * value / most)) if value else 0 for value in values]
-    return [
-        Bar(day, sums, i * step, HEIGHT - height, step - _GAP, height)
+    bars = [
+        Bar(day, sums, round(i * step, 2), HEIGHT - height, round(step - _GAP, 2), height)
         for i, (day, sums, height) in enumerate(zip(days, found, heights, strict=True))
     ]
+    return Chart(bars, is_priced, found[values.index(most)])
 
 
 def _days(first: date, last: date) -> Iterator[date]:

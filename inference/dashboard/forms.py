@@ -1,24 +1,33 @@
 """The form of the playground."""
 
+import re
+from collections.abc import Mapping
 from typing import Any, Final
 
 from django import forms
 
-from inference import errors
+from inference import errors, parameters
 from inference.api.errors import headers
 from inference.limits import Limits
 
 MAX_PROMPT_CHARACTERS: Final = 200_000
 DEFAULT_MAX_TOKENS: Final = 128
+MOST_MAX_TOKENS: Final = 2**31 - 1
+"""Of any model; what one takes is said with its own number."""
+TEMPERATURES: Final = parameters.RANGES["temperature"]
 
-FIELDS: Final = {
+FIELDS: Final[Mapping[str, str]] = {
     "messages": "prompt",
     "max_tokens": "max_tokens",
     "max_completion_tokens": "max_tokens",
+    "temperature": "temperature",
     "model": "model",
     "tier": "tier",
 }
 """Which field of ours an error of the API's is about, by the beginning of its `param`."""
+
+_OF_THE_PROMPT: Final = "messages: "
+_MAX_TOKENS: Final = re.compile(r"\bmax_(completion_)?tokens\b")
 
 
 class PromptForm(forms.Form):
@@ -33,8 +42,16 @@ class PromptForm(forms.Form):
     max_tokens = forms.IntegerField(
         label="Max tokens",
         min_value=1,
+        max_value=MOST_MAX_TOKENS,
         required=False,
         help_text="Empty: as many as fit.",
+    )
+    temperature = forms.FloatField(
+        min_value=TEMPERATURES.low,
+        max_value=TEMPERATURES.high,
+        required=False,
+        widget=forms.NumberInput(attrs={"step": "0.1"}),
+        help_text="Empty: the model's own.",
     )
 
     def __init__(self, data: Any = None, *, limits: Limits) -> None:
@@ -48,15 +65,20 @@ class PromptForm(forms.Form):
     def body(self) -> dict[str, Any]:
         """Return the checked form as a chat request."""
         said = {"role": "user", "content": self.cleaned_data["prompt"]}
-        limit = self.cleaned_data["max_tokens"]
-        asked = {} if limit is None else {"max_tokens": limit}
+        optional = {name: self.cleaned_data[name] for name in ("max_tokens", "temperature")}
+        asked = {name: value for name, value in optional.items() if value is not None}
         return {"model": self.cleaned_data["model"], "messages": [said], **asked}
 
     def refuse(self, error: errors.SluiceError) -> None:
         """Show why the request was not accepted, at the field that it is about if there is one."""
-        seconds = headers(error).get("Retry-After")
-        message = (
-            f"{error.message} Try again in {seconds} s." if seconds and error.status == 429 else error.message
-        )
+        seconds, told = headers(error).get("Retry-After"), self._in_labels(error.message)
+        message = f"{told} Try again in {seconds} s." if seconds and error.status == 429 else told
         beginning = (error.param or "").partition("[")[0]
         self.add_error(FIELDS.get(beginning), message)
+
+    def _in_labels(self, message: str) -> str:
+        """Return an error of the API's with the names that people see; that it is about the prompt goes unsaid."""
+        if message.startswith(_OF_THE_PROMPT):
+            message = message.removeprefix(_OF_THE_PROMPT)
+            message = message[:1].upper() + message[1:]
+        return _MAX_TOKENS.sub(str(self["max_tokens"].label), message)

@@ -82,8 +82,8 @@ def _sums(span: usage.Span) -> Mapping[str, Any]:
     return {
         "rows": rows,
         "total": usage.total(rows),
-        "bars": charts.bars(span.first, span.last, by_day),  # type: ignore[arg-type]  # days are dates
-        "chart": {"width": charts.WIDTH, "height": charts.HEIGHT},
+        "chart": charts.chart(span.first, span.last, by_day),  # type: ignore[arg-type]  # days are dates
+        "size": f"0 0 {charts.WIDTH} {charts.HEIGHT}",
     }
 
 

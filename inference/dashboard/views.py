@@ -19,7 +19,7 @@ from inference.states import Endpoint
 from inference.submission import Caller
 
 JOBS_SHOWN: Final = 14
-"""Newest jobs on the page; all of them are in the admin and the API."""
+"""At a time; older ones follow page by page."""
 
 
 @require_GET
@@ -29,14 +29,14 @@ def home(request: HttpRequest, caller: Caller) -> HttpResponse:
     wanted = request.GET.get("job")
     opened = _shown(selectors.job_for(caller.tenant, _id(wanted)), caller) if wanted else {}
     form = PromptForm(limits=snapshot.limits())
-    return render(request, "dashboard/home.html", {"form": form, "caller": caller, **opened, **_board(caller)})
+    return render(request, "dashboard/home.html", {"form": form, "caller": caller, **opened, **_board(request, caller)})
 
 
 @require_GET
 @access.member
 def board(request: HttpRequest, caller: Caller) -> HttpResponse:
     """Show what changes all the time. The page asks for it again and again while it is looked at."""
-    return render(request, "dashboard/_board.html", _board(caller))
+    return render(request, "dashboard/_board.html", _board(request, caller))
 
 
 @require_POST
@@ -82,7 +82,7 @@ def facts(request: HttpRequest, caller: Caller, job_id: uuid.UUID) -> HttpRespon
 def cancel(request: HttpRequest, caller: Caller, job_id: uuid.UUID) -> HttpResponse:
     """End a job, and answer with the board as it then is."""
     submission.cancel(caller=caller, job_id=job_id)
-    return render(request, "dashboard/_board.html", _board(caller))
+    return render(request, "dashboard/_board.html", _board(request, caller))
 
 
 @require_POST
@@ -94,27 +94,31 @@ def retry(request: HttpRequest, caller: Caller, job_id: uuid.UUID) -> HttpRespon
     return access.with_headers(response, {"HX-Trigger": "board"})
 
 
-def _board(caller: Caller) -> dict[str, Any]:
+def _board(request: HttpRequest, caller: Caller) -> dict[str, Any]:
+    """Return what the board shows; `before` in the request is the job that those it lists are older than."""
     workers = selectors.worker_rows(names_operators=caller.is_operator)
     outlook, queues = None, None
     with suppress(broker.BrokerAway):  # jobs and workers are rows, and can be told without it
         outlook = selectors.look(names_operators=caller.is_operator)
         queues = selectors.queue_rows(outlook)
+    asked = request.POST.get("before") or request.GET.get("before")
     return {
-        "jobs": _newest(caller, outlook),
+        **_jobs(caller, outlook, before=_id(asked) if asked else None),
         "queues": queues,
         "workers": workers,
         "totals": selectors.totals(queues or [], workers),
     }
 
 
-def _newest(caller: Caller, outlook: Outlook | None) -> list[Job]:
-    """Return the jobs that the page shows, each with why it waits if it does."""
-    jobs = list(selectors.jobs_for(caller.tenant).defer("request", "result")[:JOBS_SHOWN])
+def _jobs(caller: Caller, outlook: Outlook | None, *, before: uuid.UUID | None) -> dict[str, Any]:
+    """Return the jobs that the page shows, each with why it waits if it does, and whether older ones follow."""
+    newest = selectors.jobs_for(caller.tenant).defer("request", "result")
+    found = list((newest.filter(id__lt=before) if before else newest)[: JOBS_SHOWN + 1])
+    jobs, has_older = found[:JOBS_SHOWN], len(found) > JOBS_SHOWN
     waiting = selectors.waiting_of(jobs, outlook) if outlook else {}
     for job in jobs:
         job.waiting = waiting.get(job.pk)  # type: ignore[attr-defined]  # for the template alone
-    return jobs
+    return {"jobs": jobs, "before": before, "older": jobs[-1].pk if has_older else None}
 
 
 def _shown(found: Job, caller: Caller) -> dict[str, Any]:

@@ -11,8 +11,8 @@ from django.utils.timezone import localtime
 
 from inference import clock, edits
 from inference.models import Edit, QueueLimit, WorkerLimit
-from inference.objectives import Attained, Objective, Verdict
-from inference.rows import QueueRow
+from inference.objectives import Attained, Mark, Objective, Verdict
+from inference.rows import QueueRow, Totals
 
 register = template.Library()
 
@@ -127,25 +127,46 @@ def aim(objective: Objective) -> str:
     return f"{share(objective.share)} {'before the deadline' if within is None else f'within {seconds(within)}'}"
 
 
-@register.filter
 def attained(window: Attained) -> str:
-    """Return how it went over a window: `99.2 %`, `91 % missed`; a dash without jobs."""
-    return share(window.share) + (" missed" if window.verdict is Verdict.MISSED else "")
+    """Return how it went over a window: `99.2 %`, `91 % in time, missed`; a dash without jobs."""
+    return share(window.share) + (" in time, missed" if window.verdict is Verdict.MISSED else "")
 
 
-@register.filter
 def kept(objective: Objective) -> str:
-    """Return how it went over all windows, the shortest first: `100 % · 99.2 % · 91 % missed`."""
+    """Return how it went over all windows, the shortest first: `100 % · 99.2 % · 91 % in time, missed`."""
     return " · ".join(map(attained, objective.windows))
 
 
 @register.filter
-def kept_in_words(objective: Objective) -> str:
-    """Return what should start in time, and how it went by how many jobs: for a title."""
-    told = (
-        f"{w.window}: {share(w.share)} of {count(w.jobs)}, {words(w.verdict)}" for w in objective.windows if w.jobs
-    )
-    return "; ".join([f"objective {aim(objective)}", *told])
+def in_time_mark(row: QueueRow | Totals) -> str:
+    """Return how its objective stands, one of `objectives.Mark`; empty if nothing is known."""
+    return (row.objective.mark(row.backlog_seconds) if row.objective else None) or ""
+
+
+@register.filter
+def in_time(row: QueueRow | Totals) -> str:
+    """Return the badge: `100 % in time`, `91 % in time, missed`, `100 % in time so far`; empty if nothing is known."""
+    mark, latest = in_time_mark(row), row.objective.latest if row.objective else None
+    if latest is None:
+        return "none in time so far" if mark else ""
+    ends = {Mark.MISSED: ", missed", Mark.LATE: " so far"}
+    return f"{share(latest.share)} in time" + (ends.get(Mark(mark), "") if mark else "")
+
+
+@register.filter
+def in_time_in_words(row: QueueRow | Totals) -> str:
+    """Return what should start in time, how it went by how many jobs, and who waits too long: for a title."""
+    if row.objective is None:
+        return ""
+    told = [
+        f"{w.window}: {share(w.share)} of {count(w.jobs)}, {words(w.verdict)}"
+        for w in row.objective.windows
+        if w.jobs
+    ]
+    within = row.objective.within_seconds
+    late = within is not None and row.backlog_seconds > within
+    now = [f"now the oldest waits {seconds(row.backlog_seconds)}"] if late else []
+    return "; ".join([f"objective {aim(row.objective)}", *told, *now])
 
 
 @register.filter

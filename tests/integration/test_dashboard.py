@@ -1,5 +1,6 @@
 """The dashboard's views: who may see and do what."""
 
+import json
 import uuid
 
 import pytest
@@ -73,10 +74,16 @@ def test_a_prompt_becomes_a_streamed_job_of_the_users_tenant(member: Client) -> 
     assert answer.headers["HX-Replace-Url"] == f"/dashboard/?job={job.id}"
 
 
-def test_an_empty_number_of_tokens_lets_the_model_end(member: Client) -> None:
-    member.post(SUBMIT, form(max_tokens=""), headers=HTMX)
+def test_what_is_left_empty_is_left_to_the_model(member: Client) -> None:
+    member.post(SUBMIT, form(max_tokens="", temperature=""), headers=HTMX)
 
-    assert "max_tokens" not in Job.objects.get().request
+    assert not {"max_tokens", "temperature"} & json.loads(Job.objects.get().request).keys()
+
+
+def test_a_temperature_is_passed_on(member: Client) -> None:
+    member.post(SUBMIT, form(temperature="0"), headers=HTMX)
+
+    assert json.loads(Job.objects.get().request)["temperature"] == 0
 
 
 def test_a_user_sees_only_the_jobs_of_their_tenant(member: Client) -> None:

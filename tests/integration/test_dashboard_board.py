@@ -1,5 +1,6 @@
 """The board: why jobs and queues wait, and what it costs."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ from django.test import Client
 
 from inference import halts
 from inference.broker import Broker
+from inference.dashboard import views
 from inference.models import Job
 from tests import factories
 from tests.integration import dashboard_pages
@@ -87,3 +89,21 @@ def test_the_board_asks_the_database_little(member: Client, django_assert_max_nu
         factories.make_job(tenant="acme")
     with django_assert_max_num_queries(16):
         member.get(BOARD)
+
+
+def test_older_jobs_follow_page_by_page_and_a_refresh_stays_on_its_page(member: Client) -> None:
+    jobs = [str(factories.make_job(tenant="acme").id) for _ in range(2 * views.JOBS_SHOWN + 1)][::-1]
+    shown: list[str] = []
+    before = ""
+    for size in (views.JOBS_SHOWN, views.JOBS_SHOWN, 1):
+        board = member.get(f"{BOARD}?before={before}", headers=HTMX).content.decode()
+        assert f'name="before" value="{before}"' in board
+        assert (">Newest jobs<" in board, ">Older jobs<" in board) == (bool(before), size > 1)
+        found = re.findall(r'id="open-([^"]+)"', board)
+        assert len(found) == size
+        shown += found
+        before = found[-1]
+    assert shown == jobs
+
+    cancelled = member.post(f"/dashboard/jobs/{jobs[-1]}/cancel/", {"before": jobs[-2]}, headers=HTMX)
+    assert re.findall(r'id="open-([^"]+)"', cancelled.content.decode()) == jobs[-1:]

@@ -23,12 +23,15 @@ no_broadcast, member = dashboard_pages.no_broadcast, dashboard_pages.member
         ({"prompt": ""}, "This field is required."),
         ({"prompt": "a\0b"}, "Null characters are not allowed."),
         ({"max_tokens": "0"}, "greater than or equal to 1"),
-        ({"max_tokens": "9000"}, "max_tokens is 9000 and the prompt has 3 tokens"),
+        ({"max_tokens": "9000"}, "Max tokens is 9000 and the prompt has 3 tokens"),
         ({"tier": "gold"}, "gold is not one of the available choices."),
         ({"model": "gpt"}, "gpt is not one of the available choices."),
-        ({"prompt": "word " * 9000}, "but model smollm2-135m-instruct takes at most 8192"),
+        ({"prompt": "word " * 9000}, ">The prompt has "),
+        ({"max_tokens": "9" * 80}, "less than or equal to 2147483647"),
+        ({"temperature": "2.1"}, "less than or equal to 2."),
+        ({"temperature": "nan"}, "Enter a number."),
     ],
-    ids=["empty", "null", "too-few", "too-many", "tier", "model", "too-long"],
+    ids=["empty", "null", "too-few", "too-many", "tier", "model", "too-long", "huge", "too-hot", "no-number"],
 )
 def test_bad_input_is_said_at_its_field(member: Client, fields: dict[str, str], told: str) -> None:
     answer = member.post(SUBMIT, form(**fields), headers=HTMX)

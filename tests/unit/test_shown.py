@@ -3,13 +3,15 @@
 import json
 import uuid
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
 from inference import clock, objectives
 from inference.dashboard import texts
 from inference.models import Job
-from inference.objectives import Starts
+from inference.objectives import Objective, Starts
+from inference.rows import QueueRow
 from inference.templatetags import shown
 
 NONE = "\N{EN DASH}"
@@ -122,6 +124,39 @@ def test_an_objective_is_told_with_its_time(share: float | None, within: float |
 
 def test_how_it_was_kept_is_told_window_by_window() -> None:
     objective = objectives.stand(0.95, 0.1, [Starts(), Starts(96, 4), Starts(910, 90)])
-    assert shown.kept(objective) == f"{NONE} · 96 % · 91 % missed"
+    assert shown.kept(objective) == f"{NONE} · 96 % · 91 % in time, missed"
     told = "objective 95 % within 100 ms; 1 h: 96 % of 100, kept; 24 h: 91 % of 1\u202f000, missed"
-    assert shown.kept_in_words(objective) == told
+    assert shown.in_time_in_words(row(objective)) == told
+    assert shown.in_time_in_words(row(objective, waits=83)) == f"{told}; now the oldest waits 83 s"
+
+
+def row(objective: Objective, *, waits: float = 0) -> QueueRow:
+    """A queue whose oldest job has waited so long."""
+    names: dict[str, Any] = dict.fromkeys(("queue", "model", "tier", "length"), "")
+    numbers: dict[str, Any] = dict.fromkeys(("jobs", "tokens", "leases", "cap"), 0)
+    return QueueRow(**names, **numbers, backlog_seconds=waits, objective=objective)
+
+
+@pytest.mark.parametrize(
+    ("starts", "waits", "mark", "text"),
+    [
+        (Starts(), 0, "", ""),
+        (Starts(), 83, "late", "none in time so far"),
+        (Starts(100, 0), 0, "kept", "100 % in time"),
+        (Starts(100, 0), 83, "late", "100 % in time so far"),
+        (Starts(1, 99), 0, "missed", "1 % in time, missed"),
+        (Starts(1, 99), 83, "missed", "1 % in time, missed"),
+    ],
+)
+def test_the_badge_of_a_queue_that_waits_too_long_is_not_that_of_one_that_keeps_its_objective(
+    starts: Starts, waits: float, mark: str, text: str
+) -> None:
+    found = row(objectives.stand(0.95, 0.5, [starts] * 3), waits=waits)
+    assert (shown.in_time_mark(found), shown.in_time(found)) == (mark, text)
+
+
+@pytest.mark.parametrize(("share", "within", "mark"), [(0.999, None, "kept"), (None, 0.5, "no_objective")])
+def test_nothing_is_late_without_a_share_and_a_wait_to_keep(
+    share: float | None, within: float | None, mark: str
+) -> None:
+    assert shown.in_time_mark(row(objectives.stand(share, within, [Starts(9, 0)] * 3), waits=83)) == mark
