@@ -29,7 +29,7 @@ def lowered(what: str, before: float | None, after: float | None, *, now: float,
         return []
     if after <= 0:
         return [f"{what} of 0: {then.partition(' until ')[0]}."]
-    return [f"{what} of {after:,g} is below the {now:,g} that there are now: {then}."]
+    return [f"{what} of {_number(after)} is below the {_number(now)} that there are now: {then}."]
 
 
 def of_queue(before: Any, after: Any, row: QueueRow, *, on_full: str) -> list[str]:
@@ -61,8 +61,8 @@ def above_capacity(cap: int | None, row: QueueRow, max_wait: float | None) -> st
         return ""
     wait = max_wait * cap / row.capacity
     return (
-        f"{cap:,} jobs are more than {row.queue} can start within its tier's max wait, {row.capacity:,}: "
-        f"the last in line would wait about {wait:,.0f} s."
+        f"{_number(cap)} jobs are more than {row.queue} can start within its tier's max wait, {_number(row.capacity)}: "
+        f"the last in line would wait about {_number(round(wait))} s."
     )
 
 
@@ -200,5 +200,10 @@ def _words(field: str) -> str:
     return field.replace("_", " ")
 
 
+def _number(value: float) -> str:
+    """Return it as pages write numbers: in full, with thin spaces between thousands."""
+    return f"{value:,.15g}".replace(",", "\u202f")
+
+
 def _jobs(count: int) -> str:
-    return f"{count:,} job{'' if count == 1 else 's'}"
+    return f"{_number(count)} job{'' if count == 1 else 's'}"

@@ -5,10 +5,27 @@ from typing import Any, ClassVar
 
 from django import forms
 from django.utils import timezone
+from unfold.widgets import UnfoldAdminTextInputWidget
 
 from inference import snapshot
 from inference.models import LengthClass, Tier
 from inference.states import OnFull
+from inference.templatetags import shown
+
+
+class WordsField(forms.Field):
+    """A list of words, written with commas between them."""
+
+    def __init__(self, *, encoder: Any = None, decoder: Any = None, **kwargs: Any) -> None:  # noqa: ARG002 - JSON's
+        super().__init__(**{**kwargs, "widget": UnfoldAdminTextInputWidget})
+
+    def prepare_value(self, value: Any) -> Any:
+        """Return the list as it is written; what was typed stays as it is."""
+        return ", ".join(value) if isinstance(value, list) else value
+
+    def to_python(self, value: Any) -> list[str]:
+        """Return the words."""
+        return value if isinstance(value, list) else [w.strip() for w in (value or "").split(",") if w.strip()]
 
 
 class LimitForm(forms.ModelForm):
@@ -35,6 +52,13 @@ class LimitForm(forms.ModelForm):
 
 class TierForm(LimitForm):
     """A tier, checked against the others."""
+
+    class Meta:
+        field_classes: ClassVar = {"service_tiers": WordsField}
+        help_texts: ClassVar = {
+            "service_tiers": "OpenAI service_tier values that pick this tier, with commas between them, as "
+            "default, auto; each value picks one tier."
+        }
 
     def clean_service_tiers(self) -> list[str]:
         """Refuse a value that picks another tier already: nothing would say which one wins."""
@@ -97,7 +121,7 @@ def _as_number(bound: int | None) -> float:
 
 
 def _said(bound: int | None) -> str:
-    return "no bound" if bound is None else f"{bound:,}"
+    return "no bound" if bound is None else shown.count(bound)
 
 
 class ServedModelForm(LimitForm):

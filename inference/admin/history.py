@@ -1,6 +1,5 @@
 """Each row's history: who set what, from which value to which, with a button that sets it back."""
 
-import json
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -113,12 +112,15 @@ class WithHistory:
         """Return the row's form as who sets the old values by hand would send it."""
         lists = {field.name for field in row._meta.many_to_many}
         values = edits.values_of(row) | edits.undone(edit)
-        sent = {name: value if name in lists else _as_sent(value) for name, value in values.items()}
         back_form: Any = forms.modelform_factory(
             type(row),
             form=self.form,  # type: ignore[attr-defined]
             fields=self._editable(request, row),
         )
+        fields = back_form.base_fields
+        sent = {
+            name: value if name in lists else _as_sent(fields.get(name), value) for name, value in values.items()
+        }
         return back_form({name: value for name, value in sent.items() if value is not None}, instance=row)
 
     def _editable(self, request: HttpRequest, row: Model) -> list[str]:
@@ -157,8 +159,8 @@ def _undoes(request: HttpRequest) -> Edit | None:
     return found
 
 
-def _as_sent(value: Any) -> Any:
+def _as_sent(field: forms.Field | None, value: Any) -> Any:
     """Return a value as a browser would send it; None for a box that is not ticked, or a field left empty."""
     if value is False:
         return None
-    return json.dumps(value) if isinstance(value, dict | list) else value
+    return field.prepare_value(value) if field and isinstance(value, dict | list) else value

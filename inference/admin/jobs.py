@@ -56,9 +56,11 @@ class JobAdmin(ReadOnly, Asks, ModelAdmin):
     show_full_result_count = False
     inlines = (JobEventInline,)
     actions = ("cancel", "retry", "change_tier")
-    readonly_fields = ("queue_time", "estimate", "used", "prompt", "answer")
+    readonly_fields = (
+        *("key", "queue_time", "tokens", "expected", "estimate", "used", "prompt", "answer", "sent", "returned"),
+    )
     fieldsets = (
-        (None, {"fields": ("id", "status", "tenant", "api_key", "model", "tier", "length")}),
+        (None, {"fields": ("id", "status", "tenant", "key", "model", "tier", "length")}),
         ("Outcome", {"fields": ("finish_reason", "error_code", "error_message", "attempts", "engine_crashes")}),
         (
             "Times",
@@ -74,13 +76,13 @@ class JobAdmin(ReadOnly, Asks, ModelAdmin):
                 )
             },
         ),
-        ("Size", {"fields": ("prompt_tokens", "expected_tokens", "output_tokens", "estimate", "used")}),
+        ("Size", {"fields": ("tokens", "expected", "estimate", "used")}),
         ("Text", {"fields": ("prompt", "answer")}),
         (
             "Engine",
             {
                 "classes": ("collapse",),
-                "fields": ("endpoint", "streamed", "worker", "claim_id", "request", "result"),
+                "fields": ("endpoint", "streamed", "worker", "claim_id", "sent", "returned"),
             },
         ),
     )
@@ -116,15 +118,35 @@ class JobAdmin(ReadOnly, Asks, ModelAdmin):
         """Return the tokens of prompt and answer."""
         return f"{shown.count(job.prompt_tokens)}, {shown.count(job.output_tokens)}"
 
-    @admin.display
-    def prompt(self, job: Job) -> str:
-        """Return what was asked, to be read."""
-        return texts.prompt(job)
+    @admin.display(description="API key")
+    def key(self, job: Job) -> str:
+        """Return whose key sent it, or where else it came from."""
+        return str(job.api_key) if job.api_key else "dashboard"
+
+    @admin.display(description="expected output tokens")
+    def expected(self, job: Job) -> str:
+        """Return the tokens that its answer was expected to have."""
+        return shown.count(job.expected_tokens)
 
     @admin.display
-    def answer(self, job: Job) -> str:
+    def prompt(self, job: Job) -> SafeString:
+        """Return what was asked, to be read."""
+        return _folded(texts.prompt(job))
+
+    @admin.display
+    def answer(self, job: Job) -> SafeString:
         """Return what the engine said, to be read."""
-        return texts.answer(job)
+        return _folded(texts.answer(job))
+
+    @admin.display(description="request")
+    def sent(self, job: Job) -> SafeString:
+        """Return what the engine gets."""
+        return _folded(job.request, "code")
+
+    @admin.display(description="result")
+    def returned(self, job: Job) -> SafeString:
+        """Return what the engine gave."""
+        return _folded(job.result, "code")
 
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Job], search_term: str
@@ -191,6 +213,15 @@ class JobAdmin(ReadOnly, Asks, ModelAdmin):
             self.message_user(request, told, messages.ERROR)
         if more := len(refused[REFUSALS_SHOWN:]):
             self.message_user(request, f"{more} more {'was' if more == 1 else 'were'} refused.", messages.ERROR)
+
+
+def _folded(text: str | None, how: str = "") -> SafeString:
+    """Return a text of any length in a box that scrolls."""
+    return (
+        format_html('<div class="long-text {}" tabindex="0">{}</div>', how, text)
+        if text
+        else SafeString(shown.NONE)
+    )
 
 
 def _summary(now: dict[uuid.UUID, str]) -> str:

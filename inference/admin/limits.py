@@ -104,7 +104,7 @@ class LengthClassAdmin(WithBacklog, KeptName, LimitAdmin):
     def prompt_tokens(self, length: LengthClass) -> str:
         """Return the bound in words."""
         bound = length.max_prompt_tokens
-        return "all longer ones" if bound is None else f"up to {bound:,}"
+        return "all longer ones" if bound is None else f"up to {shown.count(bound)}"
 
     def taken_away(self, before: Any, after: Any, rows: list[QueueRow]) -> list[str]:
         """Return what a lower cap of a length class does."""

@@ -3,6 +3,7 @@
 from decimal import Decimal
 from typing import Any
 
+from django.conf import settings
 from django.contrib import admin
 from django.http import HttpRequest
 
@@ -56,7 +57,7 @@ class BudgetAdmin(LimitAdmin):
     @admin.display(description="spent this month")
     def spent(self, budget: Budget) -> str:
         """Return what was spent of it."""
-        return shown.money(_spent(budget))
+        return _with_currency(_spent(budget))
 
     @admin.display(description="share")
     def share(self, budget: Budget) -> str:
@@ -66,6 +67,10 @@ class BudgetAdmin(LimitAdmin):
     def consequences(self, request: HttpRequest, before: Any, after: Any, changed: set[str]) -> list[str]:  # noqa: ARG002
         """Return what a budget below what is spent does."""
         return consequences.of_budget(before, after, spent=_spent(after)) if "monthly" in changed else []
+
+
+def _with_currency(amount: Decimal) -> str:
+    return f"{shown.money(amount)} {settings.CURRENCY}"
 
 
 def _spent(budget: Budget) -> Decimal:
@@ -80,7 +85,7 @@ class UsageAdmin(ReadOnly, ModelAdmin):
     """What was used, day by day; sums are at `/api/v1/usage/`."""
 
     list_display = (
-        *("day", "tenant", "key", "model", "tier", "jobs", "prompt_tokens", "output_tokens"),
+        *("day", "tenant", "key", "model", "tier", "ended", "prompt", "output"),
         *("engine_seconds", "cost"),
     )
     list_filter = ("tenant", "model", "tier")
@@ -94,6 +99,21 @@ class UsageAdmin(ReadOnly, ModelAdmin):
         """Return the prefix of the key, or where else the jobs came from."""
         return row.api_key or "dashboard"
 
+    @admin.display(description="jobs", ordering="jobs")
+    def ended(self, row: Usage) -> str:
+        """Return how many runs ended."""
+        return shown.count(row.jobs)
+
+    @admin.display(description="prompt tokens", ordering="prompt_tokens")
+    def prompt(self, row: Usage) -> str:
+        """Return the tokens of their prompts."""
+        return shown.count(row.prompt_tokens)
+
+    @admin.display(description="output tokens", ordering="output_tokens")
+    def output(self, row: Usage) -> str:
+        """Return the tokens of their answers."""
+        return shown.count(row.output_tokens)
+
     @admin.display(description="engine time")
     def engine_seconds(self, row: Usage) -> str:
         """Return the time in the engine."""
@@ -102,4 +122,4 @@ class UsageAdmin(ReadOnly, ModelAdmin):
     @admin.display(description="cost")
     def cost(self, row: Usage) -> str:
         """Return what it cost, by the prices of the time."""
-        return shown.money(charges.amount(row.cost_nano))
+        return _with_currency(charges.amount(row.cost_nano))

@@ -14,6 +14,7 @@ from inference.admin.forms import ServedModelForm
 from inference.admin.readonly import KeptName
 from inference.models import ServedModel
 from inference.rows import QueueRow
+from inference.templatetags import shown
 
 ENGINE_FIELDS: Final = (
     *("source", "max_model_len", "max_num_seqs", "max_num_batched_tokens", "dtype", "enforce_eager"),
@@ -115,4 +116,4 @@ class ServedModelAdmin(WithBacklog, KeptName, LimitAdmin):
         if rates is None or not rates.measured_calls:
             return "not yet"
         prefill, decode = rates.prefill_tokens_per_second, rates.decode_tokens_per_second
-        return f"{prefill:,.0f} in, {decode:,.3g} out (by about {rates.measured_calls} calls)"
+        return f"{shown.count(round(prefill))} in, {decode:.3g} out (by about {shown.count(rates.measured_calls)} calls)"

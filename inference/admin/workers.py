@@ -48,6 +48,10 @@ class WorkerAdmin(HaltsWorkers, ModelAdmin):
     list_display = ("name", "model", "engine", "device", "state", "is_heard", "slots_used", "kv_used", "heartbeat")
     list_filter = ("state", "model")
     search_fields = ("name", "host")
+    fields = (
+        *("name", "model", "engine", "device", "serves", "host", "process", "state", "state_detail"),
+        *("slots_used", "kv_used", "started_at", "ready_at", "heartbeat_at"),
+    )
 
     def history_view(self, request: HttpRequest, object_id: str, extra_context: Any = None) -> HttpResponse:
         """Show what was said of the worker: it is kept by its name, and outlives its row."""
@@ -56,22 +60,32 @@ class WorkerAdmin(HaltsWorkers, ModelAdmin):
         found: HttpResponse = super().history_view(request, object_id, extra_context)
         return found
 
-    @admin.display(description="heard of", boolean=True)
+    @admin.display(description="heard lately", boolean=True)
     def is_heard(self, worker: Worker) -> bool:
         """Whether it reported lately; if not, the rest of its row is old."""
         return not fleet.is_stale(worker.heartbeat_at, now=clock.now())
 
+    @admin.display(description="serves")
+    def serves(self, worker: Worker) -> str:
+        """Return the patterns of the queues that it takes jobs from."""
+        return ", ".join(worker.serve)
+
+    @admin.display(description="process ID")
+    def process(self, worker: Worker) -> str:
+        """Return it as its host knows it: a name, not a number to be counted."""
+        return str(worker.pid)
+
     @admin.display(description="in flight")
     def slots_used(self, worker: Worker) -> str:
         """Return jobs in flight, of slots."""
-        return f"{worker.in_flight} of {worker.slots}"
+        return f"{shown.count(worker.in_flight)} of {shown.count(worker.slots)}"
 
     @admin.display(description="KV tokens")
     def kv_used(self, worker: Worker) -> str:
         """Return KV tokens in use, of all."""
         return f"{shown.count(worker.kv_used_tokens)} of {shown.count(worker.kv_capacity_tokens)}"
 
-    @admin.display(description="last heard", ordering="heartbeat_at")
+    @admin.display(description="last heard from", ordering="heartbeat_at")
     def heartbeat(self, worker: Worker) -> str:
         """Return how long ago it reported."""
         silent = (clock.now() - worker.heartbeat_at).total_seconds()

@@ -29,7 +29,9 @@ def home(request: HttpRequest, caller: Caller) -> HttpResponse:
     wanted = request.GET.get("job")
     opened = _shown(selectors.job_for(caller.tenant, _id(wanted)), caller) if wanted else {}
     form = PromptForm(limits=snapshot.limits())
-    return render(request, "dashboard/home.html", {"form": form, "caller": caller, **opened, **_board(request, caller)})
+    return render(
+        request, "dashboard/home.html", {"form": form, "caller": caller, **opened, **_board(request, caller)}
+    )
 
 
 @require_GET

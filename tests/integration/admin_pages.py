@@ -1,5 +1,6 @@
 """The admin's pages, as a superuser asks for them."""
 
+import json
 from typing import Any
 
 import pytest
@@ -52,6 +53,10 @@ def fields_of(row: Model, **changes: Any) -> dict[str, Any]:
     """The row as its form would send it."""
     values = {f.name: f.value_from_object(row) for f in row._meta.concrete_fields}
     texts = {name: "" if value is None else value for name, value in values.items() if value is not False}
-    return {
-        k: '["a"]' if isinstance(v, list) and v else "[]" if isinstance(v, list) else v for k, v in texts.items()
-    } | changes
+    return {name: _as_sent(name, value) for name, value in texts.items()} | changes
+
+
+def _as_sent(name: str, value: Any) -> Any:
+    if not isinstance(value, list):
+        return value
+    return ", ".join(value) if name == "service_tiers" else json.dumps(value)

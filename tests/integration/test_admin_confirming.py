@@ -101,7 +101,7 @@ def test_waits_that_contradict_each_other_are_refused_with_words(
 @pytest.mark.parametrize(
     ("length", "bound", "told"),
     [
-        ("short", "2049", "2,049 is beyond medium (2,048): change that one first."),
+        ("short", "2049", "2\u202f049 is beyond medium (2\u202f048): change that one first."),
         ("long", "100", "100 is beyond short (511): change that one first."),
         ("short", "", "long has no bound already"),
         ("short", "0", "No prompt has 0 tokens."),
