@@ -61,8 +61,8 @@ def above_capacity(cap: int | None, row: QueueRow, max_wait: float | None) -> st
         return ""
     wait = max_wait * cap / row.capacity
     return (
-        f"{_number(cap)} jobs are more than {row.queue} can start within its tier's max wait, {_number(row.capacity)}: "
-        f"the last in line would wait about {_number(round(wait))} s."
+        f"{_number(cap)} jobs are more than {row.queue} can start within its tier's max wait, "
+        f"{_number(row.capacity)}: the last in line would wait about {_number(round(wait))} s."
     )
 
 

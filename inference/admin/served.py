@@ -116,4 +116,5 @@ class ServedModelAdmin(WithBacklog, KeptName, LimitAdmin):
         if rates is None or not rates.measured_calls:
             return "not yet"
         prefill, decode = rates.prefill_tokens_per_second, rates.decode_tokens_per_second
-        return f"{shown.count(round(prefill))} in, {decode:.3g} out (by about {shown.count(rates.measured_calls)} calls)"
+        calls = shown.count(rates.measured_calls)
+        return f"{shown.count(round(prefill))} in, {decode:.3g} out (by about {calls} calls)"

@@ -145,7 +145,7 @@ def in_time_mark(row: QueueRow | Totals) -> str:
 
 @register.filter
 def in_time(row: QueueRow | Totals) -> str:
-    """Return the badge: `100 % in time`, `91 % in time, missed`, `100 % in time so far`; empty if nothing is known."""
+    """Return the badge: `100 % in time`, `91 % in time, missed`, `100 % in time so far`; else nothing."""
     mark, latest = in_time_mark(row), row.objective.latest if row.objective else None
     if latest is None:
         return "none in time so far" if mark else ""

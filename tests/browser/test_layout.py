@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 import pytest
+from playwright.sync_api import expect
 
 from inference.dashboard import views
 from tests.acceptance import fleet
@@ -73,26 +74,69 @@ def full_board(stack: Stack) -> Iterator[None]:
     stack.manage("queues", "resume", "*.bulk.*")
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_nothing_leaves_its_card_at_any_width(admin: Admin, stack: Stack, full_board: None, scheme: str) -> None:
-    person = admin(scheme=scheme)
+def test_nothing_leaves_its_card_at_any_width(admin: Admin, stack: Stack, full_board: None) -> None:
+    person = admin()
     page = person.page
     page.get_by_role("button", name="Open job").first.click()
     page.locator("#job-facts").wait_for(timeout=PATIENCE_MS)
-    found = {}
-    for width in WIDTHS:
-        page.set_viewport_size({"width": width, "height": 900})
-        page.evaluate(FILL)
-        found[width] = page.evaluate(STICK_OUT)
-        person.photograph(f"board-full-{scheme}-{width}")
-    assert found == {width: [] for width in WIDTHS}
+    assert stuck_out(person, fill=FILL) == {width: [] for width in WIDTHS}
+    assert page.locator(".jobs tbody tr").count() == views.JOBS_SHOWN
+    assert max(page.locator(".jobs .notes").evaluate_all("all => all.map((each) => each.clientHeight)")) < 25
 
 
 def test_usage_fits_at_any_width(admin: Admin, stack: Stack) -> None:
-    person = admin("/dashboard/usage/")
+    assert stuck_out(admin("/dashboard/usage/")) == {width: [] for width in WIDTHS}
+
+
+def stuck_out(person: Visitor, fill: str = "() => {}") -> dict[int, list[str]]:
+    """What sticks out at each width, measured in one go with the filling: the board is replaced all the time."""
     found = {}
     for width in WIDTHS:
         person.page.set_viewport_size({"width": width, "height": 900})
-        person.photograph(f"usage-{width}")
-        found[width] = person.page.evaluate(STICK_OUT)
-    assert found == {width: [] for width in WIDTHS}
+        found[width] = person.page.evaluate(f"() => {{ ({fill})(); return ({STICK_OUT})() }}")
+    return found
+
+
+def test_older_jobs_are_a_click_away_and_the_board_stays_on_them(
+    admin: Admin, stack: Stack, full_board: None
+) -> None:
+    page = admin().page
+    page.get_by_role("button", name="Older jobs").click()
+    newest = page.get_by_role("button", name="Newest jobs")
+    expect(newest).to_be_visible()
+    job = page.locator(".jobs [id^=open-]").first.get_attribute("id")
+    with page.expect_response("**/board/*"):  # the next look at it, by itself
+        pass
+    assert page.locator(".jobs [id^=open-]").first.get_attribute("id") == job
+    newest.click()
+    expect(newest).to_have_count(0)
+    expect(page.locator(f"#{job}")).to_have_count(0)
+
+
+def test_on_a_phone_the_fleet_is_above_the_jobs_and_an_idle_queue_a_line(admin: Admin, full_board: None) -> None:
+    page = admin(size="phone").page
+    tops = [page.locator(f"#{part}-title").bounding_box() for part in ("queues", "workers", "jobs")]
+    heights = [top["y"] for top in tops if top]
+    assert heights == sorted(heights)
+    idle = page.locator(".queues tr.idle").filter(has_text="realtime · short").bounding_box()
+    assert idle
+    assert idle["height"] < 40
+
+
+def test_on_a_phone_the_admin_says_what_one_looks_at(admin: Admin, stack: Stack) -> None:
+    person = admin(f"/admin/inference/queuelimit/{stack_queue(stack)}/change/", size="phone")
+    expect(person.page.locator("h1 .crumb").last).to_have_text(stack_queue(stack))
+    assert person.page.locator("h1 .crumb").last.evaluate("each => each.scrollWidth <= each.clientWidth")
+    assert person.overflow() <= 0
+
+
+def stack_queue(stack: Stack) -> str:
+    return f"{fleet.model(stack)}.bulk.short"
+
+
+def test_a_long_prompt_scrolls_in_its_box_in_the_admin(admin: Admin, stack: Stack) -> None:
+    said = [{"role": "user", "content": "word " * 2_500}]
+    [job_id] = fleet.submit(stack, 1, max_tokens=1, messages=said)
+    person = admin(f"/admin/inference/job/{job_id}/change/")
+    box = person.page.locator(".long-text").first
+    assert box.evaluate("each => each.scrollHeight > each.clientHeight && each.clientHeight < 400")
