@@ -111,7 +111,7 @@ class JobAdmin(ReadOnly, Asks, ModelAdmin):
     def queue_time(self, job: Job) -> str:
         """Return how long the job waited; so far, if it waits."""
         waits = job.status in WAITING
-        return f"{shown.age(job.created_at)} …" if waits else shown.seconds(job.queue_time_seconds)
+        return f"{shown.age(job.created_at)} so far" if waits else shown.seconds(job.queue_time_seconds)
 
     @admin.display(description="tokens in, out")
     def tokens(self, job: Job) -> str:
