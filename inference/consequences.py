@@ -151,7 +151,7 @@ def of_worker(name: str, in_flight: int) -> str:
 def _caps(
     fields: Mapping[str, str], before: Any, after: Any, rows: Iterable[QueueRow], whose: str, *, on_full: str
 ) -> list[str]:
-    rows, then = list(rows), f"{FULL[on_full]} until there are fewer"
+    rows = list(rows)
     return [
         line
         for field, number in fields.items()
@@ -160,7 +160,8 @@ def _caps(
             getattr(before, field),
             getattr(after, field),
             now=max((getattr(row, number) for row in rows), default=0),
-            then=then,
+            # What takes nothing has no more to come in later: it refuses all, whatever full queues do.
+            then=f"{FULL[on_full if getattr(after, field) else OnFull.REJECT]} until there are fewer",
         )
     ]
 

@@ -50,7 +50,7 @@ def tier(**changes: Any) -> Row:
         ({"max_jobs": None}, []),
         ({"max_jobs": 11}, ["max jobs of 11 is below the 12 that there are now: new jobs get 429"]),
         ({"max_jobs": 0}, ["max jobs of 0: new jobs get 429."]),
-        ({"max_tokens": 2999}, ["max tokens of 2,999 is below the 3,000"]),
+        ({"max_tokens": 2999}, ["max tokens of 2\u202f999 is below the 3\u202f000"]),
         ({"max_in_flight": 3}, ["max in flight of 3 is below the 4 that there are now: no more start"]),
         ({"max_in_flight": 4}, []),
         ({"is_paused": True}, ["nothing of it would start until it is resumed; 12 jobs wait"]),
@@ -80,6 +80,8 @@ def test_what_was_below_before_is_not_asked_about_again() -> None:
     ],
 )
 def test_a_lower_cap_is_told_by_what_full_queues_do(on_full: str, told: str) -> None:
+    [closed] = consequences.of_queue(queue(), queue(max_jobs=0), ROW, on_full=on_full)
+    assert closed.endswith("max jobs of 0: new jobs get 429."), "nothing is held or spilled that could not come in"
     [line] = consequences.of_queue(queue(), queue(max_jobs=11), ROW, on_full=on_full)
     assert line.endswith(f"now: {told} until there are fewer.")
     before, after = tier(on_full=on_full), tier(on_full=on_full, max_queued_jobs=11)
