@@ -132,6 +132,8 @@ class QueueLimits:
     """Nothing is admitted; what waits is worked off."""
     halted_by: str = ""
     """Who said the last of these, or their end."""
+    resumed_at: float | None = None
+    """When the last pause ended, by `inference.clock`, in seconds since the epoch; None: there was none."""
     max_tokens: int | None = None
     """Most waiting tokens, of prompts and expected output (fails closed: 429); None is the tier's default."""
     max_bytes: int | None = None

@@ -1,23 +1,18 @@
 """The facts behind why jobs wait, read from limits, registry, broker and history; `inference.waiting` decides."""
 
-import threading
-import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 from uuid import UUID
 
-from inference import broker, fleet, guards, routing, turns, waiting
+from inference import broker, fleet, guards, paces, routing, turns, waiting
 from inference.admission import engines
 from inference.limits import Limits
-from inference.models import JobEvent, Worker
+from inference.models import Worker
 from inference.routing import QueueName
-from inference.states import JobEventKind, WorkerState
+from inference.states import WorkerState
 
-EVENTS_READ: Final = 500
-"""The last of the history, among which the ends of jobs are looked for: a bounded read, whatever there is."""
-ENDS_MAX_AGE_SECONDS: Final = 2.0
 GONE: Final = frozenset({WorkerState.STOPPED, WorkerState.FAILED})
 
 
@@ -73,8 +68,8 @@ class Outlook:
         stats, model = self.stats[queue], self.limits.models[self._names[queue].model]
         if stats.jobs:
             return stats.work_seconds / stats.jobs
-        measured = service_seconds(model.name)
-        return model.default_output_tokens / model.decode_tokens_per_second if measured is None else measured
+        took = paces.read(model.name).took_seconds
+        return model.default_output_tokens / model.decode_tokens_per_second if took is None else took
 
     def _places(self, job_ids: Sequence[UUID]) -> broker.Places:
         places = broker.get_broker().places(list(self._names), job_ids)
@@ -131,9 +126,11 @@ class Outlook:
         return self._queues[name]
 
     def _read_queue(self, queue: str, name: QueueName) -> waiting.Queue:
-        tier, own = self.limits.tiers[name.tier], self.limits.of_queue(queue)
+        tier, own, pace = self.limits.tiers[name.tier], self.limits.of_queue(queue), paces.read(name.model)
         workers = [w for w in self._workers if w.model_id == name.model and w.state not in GONE]
         serving = [w for w in workers if routing.served([queue], model=name.model, patterns=w.serve)]
+        now, line_seconds = self.now.timestamp(), self._line_seconds(name, serving)
+        still = pace.still_seconds(line_seconds=line_seconds, now=now)
         return waiting.Queue(
             name=queue,
             engines=tuple(self._engine(worker) for worker in serving),
@@ -150,7 +147,10 @@ class Outlook:
             gather_jobs=tier.gather_jobs,
             gather_seconds=tier.gather_seconds,
             oldest_seconds=self._oldest_seconds(name),
-            service_seconds=service_seconds(name.model),
+            line_seconds=line_seconds,
+            service_seconds=pace.service_seconds(self._job_seconds(name), still=still, now=now),
+            starts_per_second=sum(self.stats[q].claims_per_second for q in self._models[name.model]),
+            still_seconds=still,
         )
 
     def _engine(self, worker: Worker) -> waiting.Engine:
@@ -228,6 +228,12 @@ class Outlook:
         margin = self.limits.models[name.model].kv_margin_tokens
         return sum(stats.tokens for stats in tier) // jobs + margin if jobs else 0
 
+    def _job_seconds(self, name: QueueName) -> float | None:
+        """Return what one of the tier's waiting jobs is estimated at on average; None: none waits."""
+        tier = self._of_tier(name.model, name.tier)
+        jobs = sum(stats.jobs for stats in tier)
+        return sum(stats.work_seconds for stats in tier) / jobs if jobs else None
+
     def _kv_of(self, name: QueueName) -> int:
         """Return the KV tokens of the tier's jobs in flight."""
         margin = self.limits.models[name.model].kv_margin_tokens
@@ -246,39 +252,12 @@ class Outlook:
         now_ms = self.now.timestamp() * 1000
         return max(0.0, now_ms - min(arrivals, default=now_ms)) / 1000
 
-
-class _Ends:
-    """What jobs took that ended lately, by model; of this process, read anew after a while."""
-
-    def __init__(self) -> None:
-        self.lock = threading.Lock()
-        self.means: dict[str, float] = {}
-        self.read_at = float("-inf")
-
-
-_ends = _Ends()
-
-
-def service_seconds(model: str) -> float | None:
-    """Return what the model's jobs took that ended lately, on average; None if none did. At most 2 s old."""
-    with _ends.lock:
-        if time.monotonic() - _ends.read_at > ENDS_MAX_AGE_SECONDS:
-            _ends.means, _ends.read_at = _read_means(), time.monotonic()
-        return _ends.means.get(model)
-
-
-def forget() -> None:
-    """Drop what is cached. For tests."""
-    with _ends.lock:
-        _ends.read_at = float("-inf")
-
-
-def _read_means() -> dict[str, float]:
-    last = JobEvent.objects.order_by("-id").values_list(
-        "kind", "job__model_id", "job__started_at", "job__finished_at"
-    )[:EVENTS_READ]
-    took: dict[str, list[float]] = {}
-    for kind, model, started_at, finished_at in last:
-        if kind == JobEventKind.SUCCEEDED and started_at and finished_at:
-            took.setdefault(model, []).append((finished_at - started_at).total_seconds())
-    return {model: sum(seconds) / len(seconds) for model, seconds in took.items()}
+    def _line_seconds(self, name: QueueName, serving: Iterable[Worker]) -> float:
+        """Return for how long jobs of the tier have waited while queues and workers were as they are now."""
+        tier = [(stats, self.limits.of_queue(stats.queue)) for stats in self._of_tier(name.model, name.tier)]
+        claimable = [(stats, limits) for stats, limits in tier if not limits.is_paused]
+        arrivals = [stats.oldest_arrival_ms / 1000 for stats, _ in claimable if stats.oldest_arrival_ms]
+        changed = [limits.resumed_at for _, limits in claimable if limits.resumed_at is not None]
+        changed += [w.ready_at.timestamp() for w in serving if w.state == WorkerState.READY and w.ready_at]
+        now = self.now.timestamp()
+        return max(0.0, now - max([min(arrivals, default=now), *changed]))

@@ -63,7 +63,7 @@ class JobWaiting:
     position: int | None
     """1 is next: exact within its tenant, estimated across tenants and tiers; None if it is in no queue."""
     expected_start: datetime | None
-    """At the rate at which jobs ended lately; None: nobody can tell."""
+    """As far as ends and starts of late tell; None: nobody can tell."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

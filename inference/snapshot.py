@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Final
 
 from django.db import Error, connection
@@ -200,6 +201,7 @@ def _queue(row: models.QueueLimit) -> QueueLimits:
         is_paused=row.is_paused,
         is_draining=row.is_draining,
         halted_by=row.halted_by,
+        resumed_at=_seconds(row.resumed_at),
         max_tokens=row.max_tokens,
         max_bytes=row.max_bytes,
     )
@@ -237,8 +239,11 @@ def _budget(row: models.Budget) -> Budget:
 
 
 def _worker(row: models.WorkerLimit) -> WorkerLimits:
-    resumed_at = None if row.resumed_at is None else row.resumed_at.timestamp()
-    return WorkerLimits(row.is_paused, row.is_draining, row.halted_by, resumed_at)
+    return WorkerLimits(row.is_paused, row.is_draining, row.halted_by, _seconds(row.resumed_at))
+
+
+def _seconds(moment: datetime | None) -> float | None:
+    return None if moment is None else moment.timestamp()
 
 
 def _model(row: models.ServedModel) -> ModelLimits:

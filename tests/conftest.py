@@ -20,7 +20,7 @@ from hypothesis import HealthCheck
 from hypothesis import settings as hypothesis_settings
 
 from inference import broker as broker_module
-from inference import outlook, snapshot
+from inference import paces, snapshot
 from inference.admission import engines
 from tests import databases
 
@@ -88,7 +88,7 @@ def no_limits_of_another_test() -> None:
     """Read the limits, and what jobs took, anew in each test."""
     snapshot.forget()
     engines.forget()
-    outlook.forget()
+    paces.forget()
 
 
 @pytest.fixture

@@ -6,11 +6,13 @@ next with a smaller pass goes first. Within a tenant the position is exact, acro
 
 from inference.waiting.facts import CapUse, Engine, Place, Queue, Reason, Waiting
 from inference.waiting.order import ahead_of_other_tiers
+from inference.waiting.pace import Pace
 from inference.waiting.reasons import at_worker, decide
 
 __all__ = [
     "CapUse",
     "Engine",
+    "Pace",
     "Place",
     "Queue",
     "Reason",

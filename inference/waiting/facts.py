@@ -138,8 +138,14 @@ class Queue:
     gather_seconds: float = 0.0
     oldest_seconds: float = 0.0
     """Age of the tier's oldest waiting job."""
+    line_seconds: float = 0.0
+    """For how long jobs of its tier have waited while workers and pauses were as they are now."""
     service_seconds: float | None = None
-    """Mean of jobs that ended lately; None: none did."""
+    """What one of its jobs takes (`Pace`); None: not known."""
+    starts_per_second: float = 0.0
+    """Of its model's jobs, over the last half minute; 0: not known."""
+    still_seconds: float = 0.0
+    """For how long none of its model's jobs has started though its tier waited."""
 
     @property
     def ready(self) -> list[Engine]:
@@ -223,4 +229,4 @@ class Waiting:
     position: int | None
     """1 is next; exact within its tenant, estimated across tenants and tiers. None: a worker has it."""
     seconds: float | None
-    """Until it may start, at the rate at which jobs ended lately; None: nobody can tell."""
+    """Until it may start, as far as ends and starts of late tell; None: nobody can tell."""

@@ -1,10 +1,14 @@
-"""When a job may start: what goes first, at the rate at which jobs ended lately, over what can run at once."""
+"""When a job may start: what goes first, at what jobs take, over what runs at once; no sooner than was shown."""
 
 import math
 from collections.abc import Iterable
+from typing import Final
 
 from inference.guards import Room
 from inference.waiting.facts import UNKNOWN_START, Engine, Place, Queue, Reason
+
+SHOWN_SECONDS: Final = 30.0
+"""What started in this time speaks for what is to come, if jobs waited all along."""
 
 
 def seconds(queue: Queue, place: Place, held: Reason) -> float | None:
@@ -13,10 +17,25 @@ def seconds(queue: Queue, place: Place, held: Reason) -> float | None:
         return None
     if held is Reason.GATHER_WINDOW:
         return queue.gather_seconds - queue.oldest_seconds
-    turns, each = _turns(queue, place, held), _service_seconds(queue, place)
-    if turns and each is None:
-        return None
-    return max(turns * (each or 0.0), place.backing_off_seconds or 0.0)
+    turns, each, rest = (
+        _turns(queue, place, held),
+        _service_seconds(queue, place),
+        place.backing_off_seconds or 0.0,
+    )
+    if turns <= 0:
+        return rest
+    return None if each is None else max(turns * each, _shown(queue, place), rest)
+
+
+def _shown(queue: Queue, place: Place) -> float:
+    """Return the least that a wait is, by what the fleet has shown of late.
+
+    Where nothing has started for a while, it is taken to go on for as long again: so a job whose expected start
+    has passed is not told the same once more. And what waits before it starts no faster than jobs did meanwhile.
+    """
+    if not queue.starts_per_second or queue.line_seconds < SHOWN_SECONDS:
+        return queue.still_seconds
+    return max(queue.still_seconds, (place.position - _free(queue)) / queue.starts_per_second)
 
 
 def _service_seconds(queue: Queue, place: Place) -> float | None:

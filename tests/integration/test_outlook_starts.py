@@ -5,10 +5,10 @@ from datetime import datetime, timedelta
 import pytest
 from django.utils import timezone
 
-from inference import lifecycle, outlook, selectors
+from inference import halts, lifecycle, paces, selectors
 from inference.broker import Broker
-from inference.models import Job, Tier
-from inference.states import WorkerState
+from inference.models import Job, JobEvent, Tier
+from inference.states import JobEventKind, WorkerState
 from inference.waiting import Reason
 from tests import factories
 from tests.integration.outlooks import QUEUE, claim, publish, report, run, why
@@ -81,6 +81,78 @@ def test_the_start_goes_by_what_jobs_took_lately(sluice: Broker) -> None:
     run(sluice, 8)
     [waits] = publish()
     start = why(waits).expected_start
-    assert outlook.service_seconds(factories.MODEL) == pytest.approx(14, abs=0.1)
+    assert paces.read(factories.MODEL).took_seconds == pytest.approx(14, abs=0.1)
     # One of the seven slots that its tier may take is free every 14 / 7 seconds.
     assert 0 < seconds_until(start) < 2.1
+
+
+def begin(count: int, *, seconds_ago: float) -> None:
+    """Have jobs on record as running since then."""
+    for _ in range(count):
+        job, _ = factories.make_running_job()
+        Job.objects.filter(pk=job.pk).update(started_at=timezone.now() - timedelta(seconds=seconds_ago))
+
+
+def wait_of_a_new_job() -> float:
+    [row] = [row for row in selectors.queue_rows() if row.queue == QUEUE]
+    assert row.expected_wait_seconds is not None
+    return row.expected_wait_seconds
+
+
+def test_a_burst_of_long_jobs_after_short_ones_is_not_told_by_the_short_ones(sluice: Broker) -> None:
+    finish_one(2)
+    report(kv_capacity_tokens=10**6, ready_at=timezone.now() - timedelta(seconds=300))
+    run(sluice, 8)
+    begin(8, seconds_ago=20)
+    jobs = publish(70)
+    # 71 jobs in 7 slots, where eight have run for 20 s and none ended: ten times that, not ten times 2 s.
+    assert wait_of_a_new_job() == pytest.approx(71 / 7 * 20, rel=0.1)
+    assert seconds_until(why(jobs[69]).expected_start) > 190
+
+
+def test_a_start_that_did_not_come_is_put_off(sluice: Broker) -> None:
+    finish_one(2)
+    report(kv_capacity_tokens=10**6, ready_at=timezone.now() - timedelta(seconds=300))
+    run(sluice, 8)
+    begin(8, seconds_ago=20)
+    [first] = publish(created_at=timezone.now() - timedelta(seconds=15))
+    # 2 / 7 s by what ended; nothing has started for as long as it waits.
+    assert 14 < seconds_until(why(first).expected_start) < 18
+
+
+def test_jobs_that_are_estimated_longer_than_those_that_ended_are_told_longer(sluice: Broker) -> None:
+    finish_one(2)
+    report(kv_capacity_tokens=10**6)
+    run(sluice, 8)
+    publish(70, estimate_seconds=10.0)
+    assert wait_of_a_new_job() == pytest.approx(71 / 7 * 20, rel=0.1)
+
+
+def test_a_line_that_has_waited_for_half_a_minute_is_told_by_what_started(sluice: Broker) -> None:
+    finish_one(2)
+    report(kv_capacity_tokens=10**6, ready_at=timezone.now() - timedelta(seconds=300))
+    run(sluice, 8)
+    publish(70, created_at=timezone.now() - timedelta(seconds=40))
+    # The eight claims of the last half minute, not one of 71 every 2 / 7 s.
+    assert 71 / 8 * 29 < wait_of_a_new_job() < 71 / 8 * 33
+
+
+def test_what_started_before_a_pause_ended_does_not_tell(sluice: Broker) -> None:
+    finish_one(2)
+    report(kv_capacity_tokens=10**6, ready_at=timezone.now() - timedelta(seconds=300))
+    run(sluice, 8)
+    publish(70, created_at=timezone.now() - timedelta(seconds=40))
+    halts.halt_queues(halts.Action.PAUSE, [QUEUE], by="user ann")
+    halts.halt_queues(halts.Action.RESUME, [QUEUE], by="user ann")
+    assert wait_of_a_new_job() == pytest.approx(71 / 7 * 2, rel=0.1)
+
+
+def test_a_burst_of_new_jobs_leaves_what_the_last_ones_took(
+    sluice: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(paces, "MAX_AGE_SECONDS", -1.0)
+    finish_one(14)
+    assert paces.read(factories.MODEL).took_seconds == pytest.approx(14, abs=0.1)
+    job = factories.make_job()
+    JobEvent.objects.bulk_create([JobEvent(job=job, kind=JobEventKind.QUEUED)] * paces.ROWS_READ)
+    assert paces.read(factories.MODEL).took_seconds == pytest.approx(14, abs=0.1)

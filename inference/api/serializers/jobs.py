@@ -112,7 +112,7 @@ class JobWaitingSerializer(serializers.Serializer[Any]):
         help_text="1 is next. Exact among your jobs, estimated across tenants and tiers; null if in no queue.",
     )
     expected_start = serializers.DateTimeField(
-        allow_null=True, help_text="At the rate at which jobs ended lately; null where nobody can tell."
+        allow_null=True, help_text="As far as ends and starts of late tell; null where nobody can tell."
     )
 
 
