@@ -47,7 +47,7 @@ class Submission:
     body: Mapping[str, Any] = field(repr=False)
     """The parsed JSON body. Not trusted: anything JSON can hold."""
     tier: str | None = None
-    """Wins over the body's `service_tier`."""
+    """By its own name; None: as the body's `service_tier` says, which may name no other one."""
     stream: bool | None = None
     """None: as the body's `stream` says."""
     synchronous: bool = False
@@ -145,9 +145,10 @@ def _draft(caller: Caller, submission: Submission, limits: Limits) -> Draft:
 
 
 def pick_tier(caller: Caller, limits: Limits, *, tier: str | None, service_tier: str | None) -> TierLimits:
-    """Return the tier asked for, by `tier` if both are given.
+    """Return the tier asked for.
 
-    Raises errors.InvalidRequest for one that does not exist, or errors.Forbidden if the key may not use it.
+    Raises errors.InvalidRequest for one that does not exist, or two that are not the same; errors.Forbidden if the
+    key may not use it.
     """
     named = _of_service_tier(service_tier, limits)
     name = named if tier is None else tier
@@ -155,6 +156,9 @@ def pick_tier(caller: Caller, limits: Limits, *, tier: str | None, service_tier:
         raise errors.InvalidRequest(
             f"tier must be one of {', '.join(limits.tiers)}, not {name[:40]!r}", param="tier"
         )
+    if service_tier is not None and named != name:
+        message = f"service_tier {service_tier!r} picks tier {named}, but tier is {name!r}: give one of the two"
+        raise errors.InvalidRequest(message, param="service_tier")
     if caller.tiers is not None and name not in caller.tiers:
         message = f"this key may not use tier {name}; it may use {', '.join(sorted(caller.tiers))}"
         raise errors.Forbidden(message, code="tier_not_allowed", param="service_tier" if tier is None else "tier")

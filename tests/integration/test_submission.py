@@ -80,6 +80,11 @@ def test_a_job_may_have_an_id_known_before(sluice: Broker) -> None:
         ({"body": {**factories.make_chat(), "model": "gpt-9"}}, errors.NotFound, "model"),
         ({"body": factories.make_chat(service_tier="gold")}, errors.InvalidRequest, "service_tier"),
         ({"tier": "gold"}, errors.InvalidRequest, "tier"),
+        (
+            {"tier": "bulk", "body": factories.make_chat(service_tier="priority")},
+            errors.InvalidRequest,
+            "service_tier",
+        ),
         ({"body": factories.make_chat("word " * 9000)}, errors.InvalidRequest, "messages"),
         ({"body": factories.make_chat(max_tokens=8190)}, errors.InvalidRequest, "max_tokens"),
         ({"body": factories.make_chat(min_tokens=8190)}, errors.InvalidRequest, "min_tokens"),
