@@ -16,7 +16,8 @@ MAX_TOKEN_ID: Final = 2**31 - 1
 _SHOWN: Final = 40
 _BLAMED: Final = re.compile(r"`?([a-z]\w*(?:\.\w+|\[\d+\])*)`?(?:: | must )")
 _UNSOUND: Final = re.compile("[\0\ud800-\udfff]")
-_SOUND: Final = "must be text without NUL characters or lone surrogates"
+SOUND: Final = "must be text without NUL characters or lone surrogates"
+"""The rule of `is_sound`."""
 
 
 def wrong(path: str, rule: str, value: object) -> InvalidRequest:
@@ -60,6 +61,15 @@ def kind(value: object) -> str:
 def is_integer(value: object) -> bool:
     """Whether the value is a whole number; `true` is none, though Python says so."""
     return isinstance(value, int) and not isinstance(value, bool)
+
+
+def is_sound(value: str) -> bool:
+    """Whether it is text that a database, an engine and JSON can hold."""
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return "\x00" not in value
 
 
 def check_values(body: Mapping[str, Any]) -> None:
@@ -187,8 +197,8 @@ def _children(path: str, value: Mapping[str, Any] | list[Any]) -> Iterator[tuple
     for name, inner in value.items():
         if not isinstance(name, str):
             raise InvalidRequest(f"{show_path(path)}: names of fields must be strings")
-        if not _is_sound(name):
-            message = f"{path or 'body'}: the name of a field {_SOUND}, not {show(name)}: {_unsound_at(name)}"
+        if not is_sound(name):
+            message = f"{path or 'body'}: the name of a field {SOUND}, not {show(name)}: {_unsound_at(name)}"
             raise InvalidRequest(message, param=path or "body")
         yield (f"{path}.{name}" if path else name), inner
 
@@ -199,19 +209,11 @@ def show_path(path: str) -> str:
 
 
 def _check_text(path: str, value: str) -> None:
-    if not _is_sound(value):
-        raise InvalidRequest(f"{show_path(path)} {_SOUND}, but {_unsound_at(value)}", param=show_path(path))
+    if not is_sound(value):
+        raise InvalidRequest(f"{show_path(path)} {SOUND}, but {_unsound_at(value)}", param=show_path(path))
 
 
 def _unsound_at(value: str) -> str:
     """Say what is wrong where; nothing of the text around it, which may be a prompt."""
     found = next(_UNSOUND.finditer(value))
     return f"character {found.start() + 1} of {len(value)} is U+{ord(found[0]):04X}"
-
-
-def _is_sound(value: str) -> bool:
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        return False
-    return "\x00" not in value

@@ -156,7 +156,7 @@ class ApiHandler(ASGIHandler):
     async def _response(self, request: ApiRequest) -> HttpResponseBase:
         try:
             view, args, kwargs = self.resolve_request(request)
-            queries.check(request)
+            queries.check(request, view)
             response = await view(request, *args, **kwargs)
         except Exception as error:  # the last resort: every error has an envelope
             return error_response(error)

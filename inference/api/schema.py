@@ -8,9 +8,11 @@ from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerView
 
 from inference.api.routes import adapt
 
-schema_view: Final = adapt(SpectacularAPIView.as_view(authentication_classes=[], permission_classes=[]))
+schema_view: Final = adapt(
+    SpectacularAPIView.as_view(authentication_classes=[], permission_classes=[]), takes=None
+)
 docs_view: Final = adapt(
-    SpectacularSwaggerView.as_view(url_name="schema", authentication_classes=[], permission_classes=[])
+    SpectacularSwaggerView.as_view(url_name="schema", authentication_classes=[], permission_classes=[]), takes=None
 )
 
 ERRORS: Final = {

@@ -4,6 +4,7 @@ from django.contrib.auth import views as auth
 from django.urls import path
 from django.views.generic import RedirectView
 
+from inference.api import serializers
 from inference.api.routes import only
 from inference.dashboard import streams, usage, views
 
@@ -23,6 +24,8 @@ urlpatterns = [
     path("dashboard/jobs/<uuid:job_id>/cancel/", views.cancel, name="cancel"),
     path("dashboard/jobs/<uuid:job_id>/retry/", views.retry, name="retry"),
     path("dashboard/usage/", usage.page, name="usage"),
-    path("dashboard/streams/usage.csv", only("GET", usage.download), name="usage-csv"),
-    path("dashboard/streams/<uuid:job_id>/", only("GET", streams.job_stream), name="stream"),
+    path(
+        "dashboard/streams/usage.csv", only("GET", usage.download, takes=serializers.USAGE_SPAN), name="usage-csv"
+    ),
+    path("dashboard/streams/<uuid:job_id>/", only("GET", streams.job_stream, takes=["after"]), name="stream"),
 ]

@@ -45,7 +45,7 @@ class Usage(APIView):
     def get(self, request: Request) -> Response:
         """Sum usage and cost up, by day unless `group_by` says otherwise, with this month's budgets."""
         caller: Caller = request.user.caller  # type: ignore[union-attr]  # it is a KeyHolder
-        asked = serializers.UsageAskedSerializer(data=request.query_params)
+        asked = serializers.UsageAskedSerializer(data=request.query_params.dict())
         asked.is_valid(raise_exception=True)
         span, group_by = asked.span(caller), asked.validated_data["group_by"]
         rows = usage.summed(span, group_by)

@@ -15,7 +15,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from inference import errors, selectors, submission
+from inference import errors, fields, selectors, submission
 from inference.api import serializers
 from inference.api.handler import JOB_ID_HEADER
 from inference.limits import MAX_JOBS_PER_CALL
@@ -51,7 +51,7 @@ class Jobs(GenericAPIView[Job]):
 
     def get_queryset(self) -> QuerySet[Job]:
         """Return the caller's jobs, narrowed as asked; without the long texts."""
-        asked = serializers.JobListSerializer(data=self.request.query_params)
+        asked = serializers.JobListSerializer(data=self.request.query_params.dict())
         asked.is_valid(raise_exception=True)
         mine = selectors.jobs_for(_caller(self.request).tenant)
         return mine.filter(**asked.filters).defer("request", "result")
@@ -157,9 +157,9 @@ def _one(data: Any) -> Submission:
 
 
 def _many(data: Any) -> list[Submission]:
-    count = len(data["jobs"]) if isinstance(data["jobs"], list) else 0
-    if count > MAX_JOBS_PER_CALL:
-        raise errors.InvalidRequest(f"jobs: at most {MAX_JOBS_PER_CALL} in one call, got {count}", param="jobs")
+    jobs = data["jobs"]
+    if not isinstance(jobs, list) or not 1 <= len(jobs) <= MAX_JOBS_PER_CALL:
+        raise fields.wrong("jobs", f"must be a list of 1 to {MAX_JOBS_PER_CALL} jobs", jobs)
     checked = serializers.BulkSerializer(data=data)
     checked.is_valid(raise_exception=True)
     return [_submission(item) for item in checked.validated_data["jobs"]]

@@ -1,6 +1,7 @@
 """What the native API reads and writes as JSON."""
 
 from inference.api.serializers.asked import (
+    JOB_LIST,
     MAX_PAGE,
     BulkSerializer,
     JobFilterSerializer,
@@ -11,6 +12,8 @@ from inference.api.serializers.asked import (
 from inference.api.serializers.fleet import HaltSerializer, QueueSerializer, WorkerSerializer
 from inference.api.serializers.jobs import JobDetailSerializer, JobLookSerializer, JobSerializer, job, look
 from inference.api.serializers.usage import (
+    USAGE,
+    USAGE_SPAN,
     BudgetSerializer,
     SpanSerializer,
     SumsSerializer,
@@ -19,7 +22,10 @@ from inference.api.serializers.usage import (
 )
 
 __all__ = [
+    "JOB_LIST",
     "MAX_PAGE",
+    "USAGE",
+    "USAGE_SPAN",
     "BudgetSerializer",
     "BulkSerializer",
     "HaltSerializer",

@@ -1,14 +1,13 @@
 """What clients ask the native API for: jobs to be, and lists."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any, Final
 
 from django.db.models import QuerySet
-from drf_spectacular.types import OpenApiTypes
-from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from inference import fields
+from inference.api.serializers.told import NumberField, ObjectField, OneOfField, TextField
 from inference.models import ServedModel, Tier
 from inference.states import Endpoint, JobStatus
 
@@ -16,33 +15,14 @@ MAX_PAGE: Final = 500
 """Most jobs on one page of a list."""
 
 
-@extend_schema_field(OpenApiTypes.OBJECT)
-class ObjectField(serializers.Field[Any, Any, Any, Any]):
-    """A JSON object, taken as it is: what is in it is checked by `inference.validation`."""
-
-    def to_internal_value(self, data: object) -> Mapping[str, Any]:
-        """Refuse what is not an object."""
-        if not isinstance(data, dict):
-            raise serializers.ValidationError(f"must be a JSON object, got {fields.kind(data)}")
-        return data
-
-
-class OneOfField(serializers.ChoiceField):
-    """A string that is one of those known; what is refused is told with what there is."""
-
-    def to_internal_value(self, data: Any) -> Any:
-        """Refuse what is none of them."""
-        if data not in list(self.choices):
-            known = ", ".join(map(str, self.choices))
-            raise serializers.ValidationError(f"must be one of {known}, not {fields.show(data)}")
-        return data
-
-
-def refuse_unknown(data: Any, known: Iterable[str], *, what: str) -> None:
-    """Raise ValidationError for what is asked that nobody knows."""
-    unknown = sorted(set(data) - set(known)) if isinstance(data, dict) else []
-    if unknown:
-        message = f"unknown {what}; the {what}s are {', '.join(known)}"
+def refuse_unknown(data: Any, known: Iterable[str]) -> None:
+    """Raise ValidationError for what is no object, or has a field that nobody knows."""
+    if not isinstance(data, dict):
+        raise serializers.ValidationError(
+            {"non_field_errors": [f"must be a JSON object, not {fields.show(data)}"]}
+        )
+    if unknown := sorted(set(data) - set(known)):
+        message = f"unknown field; the fields are {', '.join(known)}"
         raise serializers.ValidationError({unknown[0][:64]: [message]})
 
 
@@ -57,12 +37,12 @@ class SubmissionSerializer(serializers.Serializer[Any]):
     """One job to be."""
 
     endpoint = OneOfField(choices=[e.value for e in Endpoint], default=Endpoint.CHAT.value)
-    tier = serializers.CharField(required=False, allow_null=True, default=None, max_length=32)
+    tier = TextField(required=False, allow_null=True, default=None, max_length=32)
     body = ObjectField(help_text="The request body as the endpoint below /v1/ takes it.")
 
     def to_internal_value(self, data: Any) -> Any:
         """Refuse fields that do not exist: a misspelt tier must not be the default one."""
-        refuse_unknown(data, self.fields, what="field")
+        refuse_unknown(data, self.fields)
         return super().to_internal_value(data)
 
 
@@ -73,7 +53,7 @@ class BulkSerializer(serializers.Serializer[Any]):
 
     def to_internal_value(self, data: Any) -> Any:
         """Refuse what stands beside the list: no job of it would heed that."""
-        refuse_unknown(data, self.fields, what="field")
+        refuse_unknown(data, self.fields)
         return super().to_internal_value(data)
 
 
@@ -81,8 +61,8 @@ class JobFilterSerializer(serializers.Serializer[Any]):
     """What a list of jobs can be narrowed by."""
 
     status = OneOfField(choices=[s.value for s in JobStatus], required=False)
-    tier = serializers.CharField(required=False, source="tier_id")
-    model = serializers.CharField(required=False, source="model_id")
+    tier = TextField(required=False, allow_blank=True, source="tier_id")
+    model = TextField(required=False, allow_blank=True, source="model_id")
 
     def validate_tier(self, name: str) -> str:
         """Refuse a tier that does not exist: it would look like one without jobs."""
@@ -96,18 +76,17 @@ class JobFilterSerializer(serializers.Serializer[Any]):
 class JobListSerializer(JobFilterSerializer):
     """Every parameter of a list of jobs."""
 
-    limit = serializers.IntegerField(required=False, min_value=1, max_value=MAX_PAGE)
-    cursor = serializers.CharField(required=False)
-
-    def to_internal_value(self, data: Any) -> Any:
-        """Refuse parameters that do not exist: a misspelt filter must not be none."""
-        refuse_unknown(data, self.fields, what="parameter")
-        return super().to_internal_value(data)
+    limit = NumberField(required=False, low=1, high=MAX_PAGE)
+    cursor = TextField(required=False)
 
     @property
     def filters(self) -> dict[str, Any]:
         """What was asked for, as the model's lookups."""
         return {name: value for name, value in self.validated_data.items() if name not in {"limit", "cursor"}}
+
+
+JOB_LIST: Final = tuple(JobListSerializer().fields)
+"""The names of its parameters."""
 
 
 def _existing(rows: QuerySet[Any], name: str) -> str:

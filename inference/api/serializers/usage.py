@@ -2,33 +2,26 @@
 
 import functools
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
-from inference import budgets, charges, clock, errors, usage
-from inference.api.serializers.asked import refuse_unknown
+from inference import budgets, charges, clock, errors, fields, usage
+from inference.api.serializers.told import DayField, TextField
 from inference.submission import Caller
 
 
 class SpanSerializer(serializers.Serializer[Any]):
     """Whose usage of which days."""
 
-    tenant = serializers.CharField(
-        required=False, max_length=64, help_text="Operators only; without it, everyone's."
-    )
+    tenant = TextField(required=False, max_length=64, help_text="Operators only; without it, everyone's.")
 
     def get_fields(self) -> dict[str, Any]:
         """Add `from`, which no attribute may be called."""
-        first = serializers.DateField(required=False, help_text="First day, of UTC; else the month's of `to`.")
-        last = serializers.DateField(required=False, help_text="Last day, of UTC; else today.")
+        first = DayField(required=False, help_text="First day, of UTC; else the month's of `to`.")
+        last = DayField(required=False, help_text="Last day, of UTC; else today.")
         return {"from": first, "to": last, **super().get_fields()}
-
-    def to_internal_value(self, data: Any) -> Any:
-        """Refuse parameters that do not exist."""
-        refuse_unknown(data, self.fields, what="parameter")
-        return super().to_internal_value(data)
 
     def span(self, caller: Caller) -> usage.Span:
         """Return what the caller may see of it. Raises errors.InvalidRequest, errors.Forbidden."""
@@ -40,17 +33,22 @@ class SpanSerializer(serializers.Serializer[Any]):
 class UsageAskedSerializer(SpanSerializer):
     """The same, and what to sum up by."""
 
-    group_by = serializers.CharField(
-        default="day", help_text=f"Any of {', '.join(usage.GROUPS)}, with commas between."
+    group_by = TextField(
+        default="day", allow_blank=True, help_text=f"Any of {', '.join(usage.GROUPS)}, with commas between."
     )
 
     def validate_group_by(self, value: str) -> list[str]:
         """Split the names."""
         names = list(dict.fromkeys(value.split(",")))
         if unknown := [name for name in names if name not in usage.GROUPS]:
-            message = f"must be names with commas between, of {', '.join(usage.GROUPS)}, not {unknown[0][:40]!r}"
-            raise serializers.ValidationError(message)
+            rule = f"must be names with commas between, of {', '.join(usage.GROUPS)}"
+            raise serializers.ValidationError(f"{rule}, not {fields.show(unknown[0])}")
         return names
+
+
+USAGE_SPAN: Final = tuple(SpanSerializer().fields)
+USAGE: Final = tuple(UsageAskedSerializer().fields)
+"""The names of their parameters."""
 
 
 class SumsSerializer(serializers.Serializer[Any]):
