@@ -1,16 +1,18 @@
 """Forms of limits: what no field can know of itself is checked here, and said in words."""
 
-from datetime import datetime
-from typing import Any, ClassVar
+from datetime import datetime, timedelta
+from typing import Any, ClassVar, Final
 
 from django import forms
-from django.utils import timezone
 from unfold.widgets import UnfoldAdminTextInputWidget
 
-from inference import snapshot
+from inference import clock, snapshot
 from inference.models import LengthClass, Tier
 from inference.states import OnFull
 from inference.templatetags import shown
+
+FILLING_IN: Final = timedelta(hours=1)
+"""What a form that proposes *now* may take until it is sent."""
 
 
 class WordsField(forms.Field):
@@ -156,9 +158,14 @@ class PriceForm(LimitForm):
     """A price from now on, or from a moment to come."""
 
     def clean_valid_from(self) -> datetime:
-        """Take a moment that has passed as now: what was used has its price already."""
-        wanted: datetime = self.cleaned_data["valid_from"]
-        return max(wanted, timezone.now())
+        """Refuse a moment that has passed; one that may have while the form was filled in is now."""
+        wanted, now = self.cleaned_data["valid_from"], clock.reckoned()
+        if wanted < now - FILLING_IN:
+            past = f"{wanted:%Y-%m-%d %H:%M} is in the past: it is {now:%Y-%m-%d %H:%M} (UTC)"
+            raise forms.ValidationError(
+                f"{past}. What was used has its price already: take now, or a moment to come."
+            )
+        return max(wanted, now)
 
 
 class TenantForm(LimitForm):

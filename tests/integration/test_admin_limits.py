@@ -1,7 +1,7 @@
 """Limits edited in the admin: what is refused, what is warned of, what they are shown beside."""
 
 import re
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from django.db.models import Model
@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from inference import snapshot
 from inference.broker import Broker, BrokerAway, ClaimRequest, Credit
-from inference.models import LengthClass, QueueLimit, ServedModel, Tenant, Tier
+from inference.models import LengthClass, Price, QueueLimit, ServedModel, Tenant, Tier
 from tests import factories
 from tests.integration import admin_pages
 from tests.integration.admin_pages import fields_of, url
@@ -53,6 +53,32 @@ def test_a_value_that_picks_another_tier_is_refused(page: Client) -> None:
     shown = page.post(url(Tier, "change", "bulk"), fields_of(bulk, service_tiers="x, auto")).content.decode()
 
     assert "auto already picks tier standard: remove it there first." in shown
+
+
+def price_from(moment: datetime) -> dict[str, object]:
+    fields = {"model": factories.MODEL, "prompt_per_million": 1, "output_per_million": 2, "per_engine_second": 0}
+    return {**fields, "valid_from_0": f"{moment:%Y-%m-%d}", "valid_from_1": f"{moment:%H:%M:%S}"}
+
+
+def test_a_price_that_begins_in_the_past_is_refused(page: Client) -> None:
+    shown = page.post(url(Price, "add"), price_from(datetime(2020, 1, 1, tzinfo=UTC))).content.decode()
+
+    assert "2020-01-01 00:00 is in the past: it is " in shown
+    assert not Price.objects.exists()
+
+
+def test_a_price_from_the_moment_at_which_its_form_was_opened_is_from_now_on(page: Client) -> None:
+    now = timezone.now()
+    page.post(url(Price, "add"), price_from(now - timedelta(minutes=20)))
+
+    assert Price.objects.get().valid_from > now - timedelta(minutes=1)
+
+
+def test_a_price_to_come_begins_when_it_says(page: Client) -> None:
+    moment = datetime(2099, 1, 1, tzinfo=UTC)
+    page.post(url(Price, "add"), price_from(moment))
+
+    assert Price.objects.get().valid_from == moment
 
 
 def test_an_objective_later_than_the_deadline_is_refused(page: Client) -> None:
