@@ -159,7 +159,8 @@ class PriceForm(LimitForm):
 
     def clean_valid_from(self) -> datetime:
         """Refuse a moment that has passed; one that may have while the form was filled in is now."""
-        wanted, now = self.cleaned_data["valid_from"], clock.reckoned()
+        wanted: datetime = self.cleaned_data["valid_from"]
+        now = clock.reckoned()
         if wanted < now - FILLING_IN:
             past = f"{wanted:%Y-%m-%d %H:%M} is in the past: it is {now:%Y-%m-%d %H:%M} (UTC)"
             raise forms.ValidationError(

@@ -1,7 +1,7 @@
 """DRF's fields, whose complaints tell a rule and the value that breaks it, as `inference.fields` does."""
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, ClassVar
 
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import extend_schema_field
@@ -10,13 +10,11 @@ from rest_framework.fields import empty
 
 from inference import fields
 
-MISSING: Final = {"required": "must be given", "null": "must be given"}
-
 
 class _Told(serializers.Field[Any, Any, Any, Any]):
     """A field of which every complaint is a rule, to which the value is added."""
 
-    default_error_messages = MISSING
+    default_error_messages: ClassVar[dict[str, Any]] = {"required": "must be given", "null": "must be given"}
 
     def run_validation(self, data: Any = empty) -> Any:
         """Return the value. Raises ValidationError with the rule that it breaks, and itself."""
@@ -31,7 +29,7 @@ class _Told(serializers.Field[Any, Any, Any, Any]):
 class TextField(_Told, serializers.CharField):
     """A string that is not empty."""
 
-    default_error_messages: Final = {
+    default_error_messages: ClassVar[dict[str, Any]] = {
         "invalid": "must be a string",
         "blank": "must be a non-empty string",
         "max_length": "must have at most {max_length} characters",
@@ -49,7 +47,7 @@ class TextField(_Told, serializers.CharField):
             self.fail("invalid")
         if not fields.is_sound(data):
             raise serializers.ValidationError(fields.SOUND)
-        return super().to_internal_value(data)
+        return str(super().to_internal_value(data))
 
 
 class NumberField(_Told, serializers.IntegerField):
@@ -57,14 +55,16 @@ class NumberField(_Told, serializers.IntegerField):
 
     def __init__(self, *, low: int, high: int, **options: Any) -> None:
         rule = f"must be a whole number from {low} to {high}"
-        messages = dict.fromkeys(("invalid", "min_value", "max_value", "max_string_length"), rule)
+        messages: dict[str, Any] = dict.fromkeys(("invalid", "min_value", "max_value", "max_string_length"), rule)
         super().__init__(min_value=low, max_value=high, error_messages=messages, **options)
 
 
 class DayField(_Told, serializers.DateField):
     """A day."""
 
-    default_error_messages: Final = dict.fromkeys(("invalid", "datetime"), "must be a day, as 2026-11-30")
+    default_error_messages: ClassVar[dict[str, Any]] = dict.fromkeys(
+        ("invalid", "datetime"), "must be a day, as 2026-11-30"
+    )
 
 
 class OneOfField(_Told, serializers.ChoiceField):
