@@ -21,7 +21,7 @@ from workers.engine import (
     EngineRefused,
     EngineSpec,
 )
-from workers.engine_client import EngineClient
+from workers.engine_client import DEFAULT_EXTRAS, EngineClient, Extras
 from workers.progress import Progress
 
 logger = logging.getLogger(__name__)
@@ -45,6 +45,8 @@ class Launch:
 
     command: tuple[str, ...]
     env: Mapping[str, str]
+    extras: Extras = DEFAULT_EXTRAS
+    """What its requests carry."""
 
 
 class ChildEngine:
@@ -70,6 +72,7 @@ class ChildEngine:
         await self.stop()
         await self._spawn()
         self._client = EngineClient.on_socket(self._spec.socket_path)
+        self._client.extras = self._launch.extras
         while not await self._client.is_healthy():
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self.exited.wait(), _HEALTH_SECONDS)

@@ -83,6 +83,8 @@ class EngineCall:
     """Sent as `X-Request-Id`, so that the engine's log names the job."""
     priority: int = 0
     """vLLM's: lower goes first, and is preempted last."""
+    prompt_tokens: int | None = None
+    """As counted at submission; None: nobody counted. Told to an engine that cannot count itself."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,6 +29,11 @@ class Extras:
     """The field `priority`, which is vLLM's and not OpenAI's."""
     request_id: bool = True
     """The header `X-Request-Id`."""
+    prompt_tokens: bool = False
+    """The header `X-Prompt-Tokens`: for an engine without a tokenizer. One that has one must count for itself."""
+
+
+DEFAULT_EXTRAS: Final = Extras()
 
 
 class EngineClient:
@@ -36,7 +41,7 @@ class EngineClient:
 
     def __init__(self, session: aiohttp.ClientSession, *, url: str) -> None:
         """`url` is what comes before the paths; the client owns the session."""
-        self.extras = Extras()
+        self.extras = DEFAULT_EXTRAS
         self._session = session
         self._url = url
 
@@ -93,6 +98,8 @@ class EngineClient:
 
     def _headers(self, call: EngineCall) -> dict[str, str]:
         ours = {"X-Request-Id": call.request_id} if self.extras.request_id else {}
+        if self.extras.prompt_tokens and call.prompt_tokens is not None:
+            ours["X-Prompt-Tokens"] = str(call.prompt_tokens)
         return {"Content-Type": "application/json", **ours}
 
     def _lost(self, error: Exception) -> EngineGone:

@@ -207,14 +207,15 @@ class Execution:
     async def _ask(self, work: lifecycle.Work, priority: int) -> Completed:
         if not self._around.readiness.has_engine:  # it fell while this waited for its turn: not under this job
             raise EngineDown("the engine fell before the job began")
-        request_id = str(self._token.job_id)
+        request_id, prompt_tokens = str(self._token.job_id), self.claimed.prompt_tokens
         request = work.request or await asyncio.to_thread(bodies.read, self._token.job_id)
         self._meter.start()
         if not work.streamed:
-            call = EngineCall(work.endpoint, request.encode(), request_id, priority)
+            call = EngineCall(work.endpoint, request.encode(), request_id, priority, prompt_tokens)
             return self._answered(await self._around.engine.generate(call))
         body, asks_usage = answers.with_usage(request)
-        return await self._stream(EngineCall(work.endpoint, body, request_id, priority), wants_usage=asks_usage)
+        call = EngineCall(work.endpoint, body, request_id, priority, prompt_tokens)
+        return await self._stream(call, wants_usage=asks_usage)
 
     def _answered(self, answer: bytes) -> Completed:
         self._meter.stop()

@@ -11,6 +11,7 @@ from typing import Final
 
 from workers.child_engine import Launch
 from workers.engine import EngineSpec
+from workers.engine_client import Extras
 
 ARGUMENTS: Final = "SLUICE_SIM_ARGS"
 _KV_TOKENS_PER_SEQUENCE: Final = 1024
@@ -33,4 +34,4 @@ def launch(spec: EngineSpec) -> Launch:
     }
     extra = shlex.split(spec.env.get(ARGUMENTS, os.environ.get(ARGUMENTS, "")))
     command = (sys.executable, "-m", "workers.sim", *(f"--{name}={value}" for name, value in options.items()))
-    return Launch(command=(*command, *extra), env={})
+    return Launch(command=(*command, *extra), env={}, extras=Extras(prompt_tokens=True))

@@ -1,6 +1,8 @@
 """Starting, restarting and losing an engine, with the simulated one."""
 
 import asyncio
+import dataclasses
+import json
 import os
 import signal
 import socket
@@ -162,3 +164,16 @@ async def test_a_large_log_is_put_aside_at_the_start(make_engine: Callable[..., 
 
     assert log.stat().st_size < 1024
     assert (tmp_path / "engine.log.1").stat().st_size == 11 * 1024 * 1024
+
+
+async def test_the_simulated_engine_says_of_a_prompt_what_it_was_told(make_engine: Callable[..., Engine]) -> None:
+    engine = make_engine()
+    await engine.start()
+    asked = builders.make_chat_call(stream_options={"include_usage": True})
+    call = dataclasses.replace(asked, prompt_tokens=4321)
+
+    answer = json.loads(await engine.generate(dataclasses.replace(call, body=builders.make_chat_call().body)))
+    streamed = b"".join([piece async for piece in engine.stream(call)])
+
+    assert answer["usage"]["prompt_tokens"] == 4321
+    assert b'"prompt_tokens": 4321' in streamed

@@ -4,6 +4,8 @@ import asyncio
 import threading
 from collections.abc import AsyncGenerator
 
+import pytest
+
 from inference.models import Usage
 from inference.states import JobStatus
 from tests.integration import hosts
@@ -28,6 +30,26 @@ def test_a_finished_jobs_time_in_the_engine_is_booked(hosted: Hosted) -> None:
     booked = Usage.objects.get()
     assert booked.engine_ms == row(claimed).engine_ms >= 20
     assert booked.output_tokens == row(claimed).output_tokens
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+def test_an_engine_gets_the_count_of_its_prompt_with_the_job(hosted: Hosted, *, streamed: bool) -> None:
+    told: list[int | None] = []
+
+    async def reply(call: EngineCall) -> bytes:
+        told.append(call.prompt_tokens)
+        return hosts.answer()
+
+    async def pieces(call: EngineCall) -> AsyncGenerator[bytes, None]:
+        told.append(call.prompt_tokens)
+        yield chunk("a", finish="stop") + b"data: [DONE]\n\n"
+
+    hosted.engine.reply, hosted.engine.pieces = reply, pieces
+    claimed = hosted.submit(streamed=streamed)
+    counted = row(claimed).prompt_tokens
+
+    assert isinstance(hosted.end(), Completed)
+    assert told == [counted]
 
 
 def test_what_a_stream_brought_before_its_cancel_is_booked(hosted: Hosted) -> None:

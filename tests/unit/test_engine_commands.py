@@ -108,3 +108,8 @@ def test_options_of_the_simulated_engine_come_from_the_environment_and_win(
 def test_the_simulated_cache_holds_at_least_one_longest_sequence(tmp_path: Path) -> None:
     limits = dataclasses.replace(factories.make_model_limits(), max_model_len=100_000, max_num_seqs=2)
     assert "--kv-tokens=100000" in _sim(tmp_path, model=limits).command
+
+
+def test_only_the_engine_that_cannot_count_is_told_how_long_a_prompt_is(models_dir: Path) -> None:
+    assert _sim(models_dir).extras.prompt_tokens
+    assert not _vllm(models_dir).extras.prompt_tokens  # its own count is what ours is held against

@@ -108,3 +108,12 @@ def test_the_command_line_fills_the_config_and_the_last_of_two_options_counts() 
         ["--uds=/s", "--model=m", "--decode-tps=1", "--decode-tps", "2.5", "--seed", "3"]
     )
     assert (address.uds, parsed.model, parsed.decode_tps, parsed.seed) == ("/s", "m", 2.5, 3)
+
+
+def test_it_says_of_its_prompt_what_it_was_told_and_takes_its_own_time() -> None:
+    body = json.dumps({"model": "m", "messages": [{"role": "user", "content": "Tell me a story."}]}).encode()
+    told, guessed = (request.parse(CONFIG, body, is_chat=True, told_tokens=header) for header in ("32", ""))
+    assert (told.told_tokens, told.prompt_tokens) == (32, guessed.prompt_tokens)
+    assert guessed.told_tokens == guessed.prompt_tokens != 32
+    answer = json.loads(wire.Writer(told, model="m", request_id="r", now=0).whole())
+    assert answer["usage"]["prompt_tokens"] == 32

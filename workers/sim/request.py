@@ -43,6 +43,9 @@ class SimRequest:
 
     is_chat: bool
     prompt_tokens: int
+    """A guess, by which it takes its time and room: the same whoever asks."""
+    told_tokens: int
+    """What it says of its prompt: as it was told, since it has no tokenizer; else its guess."""
     reply: list[str]
     """The tokens it will produce."""
     is_cut: bool
@@ -54,8 +57,8 @@ class SimRequest:
     """What it does to the engine."""
 
 
-def parse(config: SimConfig, body: bytes, *, is_chat: bool) -> SimRequest:
-    """Read a request's body. Raises Refused."""
+def parse(config: SimConfig, body: bytes, *, is_chat: bool, told_tokens: str = "") -> SimRequest:
+    """Read a request's body; `told_tokens` is the header `X-Prompt-Tokens`, if there is one. Raises Refused."""
     fields = _fields(body)
     _check_known(config, fields)
     _check_served(config, fields)
@@ -66,6 +69,7 @@ def parse(config: SimConfig, body: bytes, *, is_chat: bool) -> SimRequest:
     return SimRequest(
         is_chat=is_chat,
         prompt_tokens=prompt_tokens,
+        told_tokens=int(told_tokens) if told_tokens.isdecimal() else prompt_tokens,
         reply=reply,
         is_cut=len(reply) >= limit,
         priority=_whole(fields, "priority") or 0,

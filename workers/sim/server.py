@@ -127,7 +127,8 @@ class Server:
 
     async def _answer(self, request: web.Request, *, is_chat: bool) -> web.StreamResponse:
         try:
-            asked = requests.parse(self._config, await request.read(), is_chat=is_chat)
+            told = request.headers.get("X-Prompt-Tokens", "")
+            asked = requests.parse(self._config, await request.read(), is_chat=is_chat, told_tokens=told)
         except requests.Refused as error:
             return web.Response(status=error.status, body=error.envelope(), content_type="application/json")
         name = request.headers.get("X-Request-Id", "sim")

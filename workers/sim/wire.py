@@ -70,7 +70,7 @@ class Writer:
         return {"id": self._id, "object": kind, "created": self._now, "model": self._model}
 
     def _usage(self) -> dict[str, int]:
-        prompt, output = self._request.prompt_tokens, len(self._request.reply)
+        prompt, output = self._request.told_tokens, len(self._request.reply)
         return {"prompt_tokens": prompt, "total_tokens": prompt + output, "completion_tokens": output}
 
 
