@@ -65,10 +65,11 @@ class Outlook:
 
     def job_seconds(self, queue: str) -> float:
         """Return what a job of the queue takes: those that wait, else those of its model that ended lately."""
-        stats, model = self.stats[queue], self.limits.models[self._names[queue].model]
+        stats, name = self.stats[queue], self._names[queue]
+        model = self.limits.models[name.model]
         if stats.jobs:
             return stats.work_seconds / stats.jobs
-        took = paces.read(model.name).took_seconds
+        took = paces.read(name.model, name.tier).took_seconds
         return model.default_output_tokens / model.decode_tokens_per_second if took is None else took
 
     def _places(self, job_ids: Sequence[UUID]) -> broker.Places:
@@ -126,10 +127,11 @@ class Outlook:
         return self._queues[name]
 
     def _read_queue(self, queue: str, name: QueueName) -> waiting.Queue:
-        tier, own, pace = self.limits.tiers[name.tier], self.limits.of_queue(queue), paces.read(name.model)
+        tier, own = self.limits.tiers[name.tier], self.limits.of_queue(queue)
         workers = [w for w in self._workers if w.model_id == name.model and w.state not in GONE]
         serving = [w for w in workers if routing.served([queue], model=name.model, patterns=w.serve)]
         now, line_seconds = self.now.timestamp(), self._line_seconds(name, serving)
+        pace = paces.read(name.model, name.tier)
         still = pace.still_seconds(line_seconds=line_seconds, now=now)
         return waiting.Queue(
             name=queue,

@@ -1,9 +1,8 @@
-"""The pace of each model, read from rows: of this process, read anew after a while."""
+"""The pace of each tier of a model, read from rows: of this process, read anew after a while."""
 
 import threading
 import time
 from collections.abc import Sequence
-from datetime import datetime
 from typing import Final
 
 from inference.models import Job, JobEvent
@@ -23,29 +22,41 @@ class _Known:
         self.read_at = float("-inf")
         self.ended: dict[str, tuple[float, float]] = {}
         """What those took that ended lately, and their estimates. A burst of other steps leaves the last known."""
-        self.running: dict[str, tuple[float, float]] = {}
-        """Mean and last start."""
+        self.began: dict[tuple[str, str], float] = {}
+        """Mean start of what runs, by model and tier."""
+        self.last_began: dict[str, float] = {}
+        """The last start of what runs."""
 
 
 _known = _Known()
 
 
-def read(model: str) -> Pace:
-    """Return a model's pace; what is in it is at most 2 s old."""
+def read(model: str, tier: str) -> Pace:
+    """Return the pace of a model's tier; what is in it is at most 2 s old."""
     with _known.lock:
         if time.monotonic() - _known.read_at > MAX_AGE_SECONDS:
-            _known.ended |= _read_ended()
-            _known.running, _known.read_at = _read_running(), time.monotonic()
+            _look()
         took, estimated = _known.ended.get(model, (None, None))
-        began, last = _known.running.get(model, (None, None))
-    return Pace(took_seconds=took, estimated_seconds=estimated, began_at=began, last_began_at=last)
+        return Pace(
+            took_seconds=took,
+            estimated_seconds=estimated,
+            began_at=_known.began.get((model, tier)),
+            last_began_at=_known.last_began.get(model),
+        )
 
 
 def forget() -> None:
     """Drop what is known. For tests."""
     with _known.lock:
-        _known.read_at = float("-inf")
-        _known.ended, _known.running = {}, {}
+        _known.read_at, _known.ended = float("-inf"), {}
+
+
+def _look() -> None:
+    began = _read_running()
+    _known.ended |= _read_ended()
+    _known.began = {place: _mean(moments) for place, moments in began.items()}
+    _known.last_began = {model: max(max(m) for (of, _), m in began.items() if of == model) for model, _ in began}
+    _known.read_at = time.monotonic()
 
 
 def _read_ended() -> dict[str, tuple[float, float]]:
@@ -59,13 +70,13 @@ def _read_ended() -> dict[str, tuple[float, float]]:
     return {model: (_mean([t for t, _ in rows]), _mean([e for _, e in rows])) for model, rows in ended.items()}
 
 
-def _read_running() -> dict[str, tuple[float, float]]:
-    rows = Job.objects.filter(status=JobStatus.RUNNING).order_by("id").values_list("model_id", "started_at")
-    began: dict[str, list[float]] = {}
-    for model, started_at in rows[:ROWS_READ]:
-        if isinstance(started_at, datetime):
-            began.setdefault(model, []).append(started_at.timestamp())
-    return {model: (_mean(moments), max(moments)) for model, moments in began.items()}
+def _read_running() -> dict[tuple[str, str], list[float]]:
+    rows = Job.objects.filter(status=JobStatus.RUNNING).order_by("id")
+    began: dict[tuple[str, str], list[float]] = {}
+    for model, tier, started_at in rows.values_list("model_id", "tier_id", "started_at")[:ROWS_READ]:
+        if started_at is not None:
+            began.setdefault((model, tier), []).append(started_at.timestamp())
+    return began
 
 
 def _mean(values: Sequence[float]) -> float:

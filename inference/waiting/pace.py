@@ -5,24 +5,24 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pace:
-    """What is known of one model's jobs, each for itself. Moments are seconds since the epoch."""
+    """What is known of the jobs of a model and tier. Moments are seconds since the epoch."""
 
     took_seconds: float | None = None
-    """Mean of those that ended lately; None: none did."""
+    """Mean of the model's that ended lately; None: none did."""
     estimated_seconds: float | None = None
     """What the same were estimated at."""
     began_at: float | None = None
-    """Mean start of those that run; None: none runs."""
+    """Mean start of the tier's that run; None: none runs."""
     last_began_at: float | None = None
-    """Of those, the last start."""
+    """The last start of the model's that run."""
 
     def service_seconds(self, estimate: float | None, *, still: float, now: float) -> float | None:
         """Return what a job takes that is estimated at so much, if none has started for so long; None: not known.
 
         As those that ended lately did, or longer by as much as it is estimated longer than they were, which may
         have been others. Not less the other way round: estimates are too long until an engine's rates are known.
-        And no less than what runs has taken already: of many that began together only short ones have ended. Where
-        none ends, they are taken to go on for as long again.
+        And no less than what runs of its tier has taken already: of many that began together only short ones have
+        ended. Where none ends, they are taken to go on for as long again.
         """
         running = None if self.began_at is None else max(0.0, now - self.began_at) + still
         return max(filter(None, (self._by_ended(estimate), running)), default=None)

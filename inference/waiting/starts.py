@@ -17,13 +17,10 @@ def seconds(queue: Queue, place: Place, held: Reason) -> float | None:
         return None
     if held is Reason.GATHER_WINDOW:
         return queue.gather_seconds - queue.oldest_seconds
-    turns, each, rest = (
-        _turns(queue, place, held),
-        _service_seconds(queue, place),
-        place.backing_off_seconds or 0.0,
-    )
+    turns, rest = _turns(queue, place, held), place.backing_off_seconds or 0.0
     if turns <= 0:
         return rest
+    each = _service_seconds(queue, place)
     return None if each is None else max(turns * each, _shown(queue, place), rest)
 
 

@@ -1,6 +1,7 @@
 """When waiting jobs are expected to start, told from rows and a real broker."""
 
 from datetime import datetime, timedelta
+from typing import Any
 
 import pytest
 from django.utils import timezone
@@ -81,15 +82,15 @@ def test_the_start_goes_by_what_jobs_took_lately(sluice: Broker) -> None:
     run(sluice, 8)
     [waits] = publish()
     start = why(waits).expected_start
-    assert paces.read(factories.MODEL).took_seconds == pytest.approx(14, abs=0.1)
+    assert paces.read(factories.MODEL, "standard").took_seconds == pytest.approx(14, abs=0.1)
     # One of the seven slots that its tier may take is free every 14 / 7 seconds.
     assert 0 < seconds_until(start) < 2.1
 
 
-def begin(count: int, *, seconds_ago: float) -> None:
+def begin(count: int, *, seconds_ago: float, **fields: Any) -> None:
     """Have jobs on record as running since then."""
     for _ in range(count):
-        job, _ = factories.make_running_job()
+        job, _ = factories.make_running_job(**fields)
         Job.objects.filter(pk=job.pk).update(started_at=timezone.now() - timedelta(seconds=seconds_ago))
 
 
@@ -108,6 +109,16 @@ def test_a_burst_of_long_jobs_after_short_ones_is_not_told_by_the_short_ones(slu
     # 71 jobs in 7 slots, where eight have run for 20 s and none ended: ten times that, not ten times 2 s.
     assert wait_of_a_new_job() == pytest.approx(71 / 7 * 20, rel=0.1)
     assert seconds_until(why(jobs[69]).expected_start) > 190
+
+
+def test_long_jobs_of_another_tier_do_not_make_those_of_this_one_longer(sluice: Broker) -> None:
+    finish_one(2)
+    report(kv_capacity_tokens=10**6)
+    run(sluice, 8)
+    begin(4, seconds_ago=100, tier="bulk")
+    begin(4, seconds_ago=1)
+    publish(70)
+    assert wait_of_a_new_job() == pytest.approx(71 / 7 * 2, rel=0.1)
 
 
 def test_a_start_that_did_not_come_is_put_off(sluice: Broker) -> None:
@@ -152,7 +163,7 @@ def test_a_burst_of_new_jobs_leaves_what_the_last_ones_took(
 ) -> None:
     monkeypatch.setattr(paces, "MAX_AGE_SECONDS", -1.0)
     finish_one(14)
-    assert paces.read(factories.MODEL).took_seconds == pytest.approx(14, abs=0.1)
+    assert paces.read(factories.MODEL, "standard").took_seconds == pytest.approx(14, abs=0.1)
     job = factories.make_job()
     JobEvent.objects.bulk_create([JobEvent(job=job, kind=JobEventKind.QUEUED)] * paces.ROWS_READ)
-    assert paces.read(factories.MODEL).took_seconds == pytest.approx(14, abs=0.1)
+    assert paces.read(factories.MODEL, "standard").took_seconds == pytest.approx(14, abs=0.1)
