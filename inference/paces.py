@@ -23,7 +23,7 @@ class _Known:
         self.ended: dict[str, tuple[float, float]] = {}
         """What those took that ended lately, and their estimates. A burst of other steps leaves the last known."""
         self.began: dict[tuple[str, str], float] = {}
-        """Mean start of what runs, by model and tier."""
+        """Mean start of what runs, by model and tier; with "" for a tier, of all of the model."""
         self.last_began: dict[str, float] = {}
         """The last start of what runs."""
 
@@ -40,7 +40,7 @@ def read(model: str, tier: str) -> Pace:
         return Pace(
             took_seconds=took,
             estimated_seconds=estimated,
-            began_at=_known.began.get((model, tier)),
+            began_at=_known.began.get((model, tier), _known.began.get((model, ""))),
             last_began_at=_known.last_began.get(model),
         )
 
@@ -55,7 +55,7 @@ def _look() -> None:
     began = _read_running()
     _known.ended |= _read_ended()
     _known.began = {place: _mean(moments) for place, moments in began.items()}
-    _known.last_began = {model: max(max(m) for (of, _), m in began.items() if of == model) for model, _ in began}
+    _known.last_began = {model: max(moments) for (model, tier), moments in began.items() if not tier}
     _known.read_at = time.monotonic()
 
 
@@ -75,7 +75,8 @@ def _read_running() -> dict[tuple[str, str], list[float]]:
     began: dict[tuple[str, str], list[float]] = {}
     for model, tier, started_at in rows.values_list("model_id", "tier_id", "started_at")[:ROWS_READ]:
         if started_at is not None:
-            began.setdefault((model, tier), []).append(started_at.timestamp())
+            for place in ((model, tier), (model, "")):
+                began.setdefault(place, []).append(started_at.timestamp())
     return began
 
 

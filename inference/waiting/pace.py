@@ -12,7 +12,7 @@ class Pace:
     estimated_seconds: float | None = None
     """What the same were estimated at."""
     began_at: float | None = None
-    """Mean start of the tier's that run; None: none runs."""
+    """Mean start of the tier's that run, or if none does, of the model's; None: none runs."""
     last_began_at: float | None = None
     """The last start of the model's that run."""
 

@@ -121,6 +121,15 @@ def test_long_jobs_of_another_tier_do_not_make_those_of_this_one_longer(sluice: 
     assert wait_of_a_new_job() == pytest.approx(71 / 7 * 2, rel=0.1)
 
 
+def test_a_tier_of_which_none_runs_waits_for_what_runs(sluice: Broker) -> None:
+    finish_one(2)
+    report(kv_capacity_tokens=10**6)
+    run(sluice, 8, tier="bulk")
+    begin(8, seconds_ago=20, tier="bulk")
+    publish(70)
+    assert wait_of_a_new_job() == pytest.approx(71 / 7 * 20, rel=0.1)
+
+
 def test_a_start_that_did_not_come_is_put_off(sluice: Broker) -> None:
     finish_one(2)
     report(kv_capacity_tokens=10**6, ready_at=timezone.now() - timedelta(seconds=300))
