@@ -87,7 +87,7 @@ def test_the_board_tells_who_paused_to_those_who_may(sluice: Broker, tokenizer: 
 def test_the_board_asks_the_database_little(member: Client, django_assert_max_num_queries: Any) -> None:
     for _ in range(30):
         factories.make_job(tenant="acme")
-    with django_assert_max_num_queries(16):
+    with django_assert_max_num_queries(17):
         member.get(BOARD)
 
 
