@@ -78,7 +78,15 @@ def deferred() -> Iterator[Disk]:
         yield Disk(log)
     finally:
         if log and connection.connection is raw:  # else it broke and was closed
-            raw.execute(f"PRAGMA synchronous = {_FULL}")
+            _wait_again(raw)
+
+
+def _wait_again(raw: sqlite3.Connection) -> None:
+    """Set it back. That this fails says nothing of what was committed: then the next connection will wait."""
+    try:
+        raw.execute(f"PRAGMA synchronous = {_FULL}")
+    except sqlite3.Error:
+        connection.close()
 
 
 def _log(raw: sqlite3.Connection) -> str:

@@ -85,8 +85,10 @@ class JointCommit(Generic[T, R]):
     def _join(self, asked: _Asked[T, R]) -> None:
         with self._lock:
             self._waiting.append(asked)
-            asked.is_leader, self._is_led = not self._is_led, True
-        if asked.is_leader or asked.woken.acquire(timeout=write_lock.LOCK_SECONDS):
+            is_first = asked.is_leader = not self._is_led
+            self._is_led = True
+        # Who leads after another was woken for it, and may be that by now: only the first has nobody to wait for.
+        if is_first or asked.woken.acquire(timeout=write_lock.LOCK_SECONDS):
             return
         with self._lock:
             if asked in self._waiting and not asked.is_leader:

@@ -209,6 +209,46 @@ def test_what_was_written_is_written_whatever_becomes_of_the_telling(
     assert "announced" in caplog.text
 
 
+class LateLock:
+    """A lock that the thread called `late` leaves only when the lead was handed on."""
+
+    def __init__(self) -> None:
+        self.lock, self.handed_on = threading.Lock(), threading.Event()
+
+    def __enter__(self) -> None:
+        self.lock.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self.lock.release()
+        if threading.current_thread().name == "late":
+            self.handed_on.wait(10)
+
+
+@pytest.mark.once
+def test_who_is_made_the_leader_before_it_waits_tells_all_who_wait_for_it(
+    tenants: Tenants, commit: Writes, ask: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lock, hand_on = LateLock(), commit._hand_on
+
+    def handing_on() -> None:
+        hand_on()
+        lock.handed_on.set()
+
+    monkeypatch.setattr(commit, "_lock", lock)
+    monkeypatch.setattr(commit, "_hand_on", handing_on)
+    tenants.may_go.clear()
+    first = ask("new-0")
+    late = threading.Thread(name="late", target=_closing, args=[lambda: commit("new-1", rows=1)[0]])
+    late.start()
+    until(lambda: len(commit._waiting) == 1)
+    behind = ask("new-2")
+    tenants.may_go.set()
+
+    assert (first.result(10), behind.result(10)) == ("made new-0", "made new-2")
+    late.join(10)
+    assert tenants.names() == {"new-0", "new-1", "new-2"}
+
+
 @pytest.mark.once
 def test_submissions_that_wait_are_committed_and_published_together(
     sluice: Broker, monkeypatch: pytest.MonkeyPatch
