@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from celery import current_app
 from django.conf import settings
 
 from inference.api import authentication
@@ -24,12 +25,20 @@ def api(sluice: Broker, valkey: str, tokenizer: Path, monkeypatch: pytest.Monkey
     """The whole web process, in a thread."""
     monkeypatch.setattr(settings, "REDIS_URL", valkey)
     monkeypatch.setattr(settings, "BROKER_PREFIX", sluice.prefix)
+    _broadcast_to(valkey, monkeypatch)
     authentication.forget()
     _, key = factories.make_key()
     with serve() as port:
         served = Api(port, key)
         yield served
         served.client.close()
+
+
+def _broadcast_to(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have Celery tell workers of cancels there: it stays with the server it knew first, and tries for seconds."""
+    monkeypatch.setattr(current_app.conf, "broker_url", url)
+    monkeypatch.setattr(current_app, "_pool", None)
+    monkeypatch.setattr(current_app.amqp, "_producer_pool", None)
 
 
 @pytest.fixture
