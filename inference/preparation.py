@@ -10,7 +10,7 @@ from typing import Any
 
 import uuid_utils.compat
 
-from inference import broker, errors, estimates, fields, routing, tokens, validation, vocabulary
+from inference import broker, errors, estimates, fields, routing, tier_choice, tokens, validation, vocabulary
 from inference.lifecycle import NewJob
 from inference.limits import (
     NO_KEY_LIMITS,
@@ -134,7 +134,7 @@ def _draft(caller: Caller, submission: Submission, limits: Limits) -> Draft:
     if model is None:
         message = f"model {request.model[:100]!r} does not exist or is not served"
         raise errors.NotFound(message, code="model_not_found", param="model")
-    tier = pick_tier(caller, limits, tier=submission.tier, service_tier=request.service_tier)
+    tier = tier_choice.pick(limits, submission.tier, request.service_tier, allowed=caller.tiers)
     counter = tokens.counter(model)
     if counter.vocabulary:
         vocabulary.check(request.body, counter.vocabulary, model.name)
@@ -142,39 +142,6 @@ def _draft(caller: Caller, submission: Submission, limits: Limits) -> Draft:
     least = counter.at_least(prompt) if prompt else 0
     proven = least if least > model.max_model_len else 0
     return Draft(submission, request, model, tier, counter, prompt, proven, _cut(request, model))
-
-
-def pick_tier(caller: Caller, limits: Limits, *, tier: str | None, service_tier: str | None) -> TierLimits:
-    """Return the tier asked for.
-
-    Raises errors.InvalidRequest for one that does not exist, or two that are not the same; errors.Forbidden if the
-    key may not use it.
-    """
-    named = _of_service_tier(service_tier, limits)
-    name = named if tier is None else tier
-    if name not in limits.tiers:
-        raise errors.InvalidRequest(
-            f"tier must be one of {', '.join(limits.tiers)}, not {name[:40]!r}", param="tier"
-        )
-    if service_tier is not None and named != name:
-        message = f"service_tier {service_tier!r} picks tier {named}, but tier is {name!r}: give one of the two"
-        raise errors.InvalidRequest(message, param="service_tier")
-    if caller.tiers is not None and name not in caller.tiers:
-        message = f"this key may not use tier {name}; it may use {', '.join(sorted(caller.tiers))}"
-        raise errors.Forbidden(message, code="tier_not_allowed", param="service_tier" if tier is None else "tier")
-    return limits.tiers[name]
-
-
-def _of_service_tier(asked: str | None, limits: Limits) -> str:
-    if asked is None:
-        return limits.default_tier
-    by_value = {value: tier.name for tier in limits.tiers.values() for value in tier.service_tiers}
-    if asked not in by_value:
-        known = ", ".join(sorted(by_value))
-        raise errors.InvalidRequest(
-            f"service_tier must be one of {known}, not {asked[:40]!r}", param="service_tier"
-        )
-    return by_value[asked]
 
 
 def _prompt(request: validation.Request, counter: tokens.Counter) -> tokens.Prompt | None:

@@ -26,6 +26,7 @@ from inference import (
     routing,
     selectors,
     snapshot,
+    tier_choice,
 )
 from inference.admission import entrance
 from inference.admission.holds import Hold
@@ -124,7 +125,7 @@ def retry(*, caller: Caller | None, job_id: uuid.UUID) -> Job:
     tenant, limits = None if caller is None else caller.tenant, snapshot.limits()
     job = selectors.job_for(tenant, job_id)
     if caller is not None:
-        preparation.pick_tier(caller, limits, tier=job.tier_id, service_tier=None)
+        tier_choice.pick(limits, job.tier_id, None, allowed=caller.tiers)
     offer = _offer_of(caller, job, limits)
     entrance.admit(offer, limits)
     with _withdrawn_on_failure(offer):

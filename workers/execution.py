@@ -207,15 +207,13 @@ class Execution:
     async def _ask(self, work: lifecycle.Work, priority: int) -> Completed:
         if not self._around.readiness.has_engine:  # it fell while this waited for its turn: not under this job
             raise EngineDown("the engine fell before the job began")
-        request_id, prompt_tokens = str(self._token.job_id), self.claimed.prompt_tokens
         request = work.request or await asyncio.to_thread(bodies.read, self._token.job_id)
         self._meter.start()
-        if not work.streamed:
-            call = EngineCall(work.endpoint, request.encode(), request_id, priority, prompt_tokens)
-            return self._answered(await self._around.engine.generate(call))
-        body, asks_usage = answers.with_usage(request)
-        call = EngineCall(work.endpoint, body, request_id, priority, prompt_tokens)
-        return await self._stream(call, wants_usage=asks_usage)
+        body, asks_usage = answers.with_usage(request) if work.streamed else (request.encode(), False)
+        call = EngineCall(work.endpoint, body, str(self._token.job_id), priority, self.claimed.prompt_tokens)
+        if work.streamed:
+            return await self._stream(call, wants_usage=asks_usage)
+        return self._answered(await self._around.engine.generate(call))
 
     def _answered(self, answer: bytes) -> Completed:
         self._meter.stop()
