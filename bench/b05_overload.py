@@ -1,10 +1,13 @@
 """B5: what share of online requests still starts in time when a third more comes than the engine can take."""
 
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, Final
 
 from bench import replays, stack, trace
 from bench.row import Measured, Row, Say
+from bench.stack import Stack
 from bench.trace import Arrival, Engine
 
 LOAD: Final = 1.3
@@ -21,24 +24,38 @@ MODEL: Final[Mapping[str, Any]] = {
 
 
 def measure(say: Say, requests: int) -> Measured:
-    """Replay the window straight into the engine, then by us with admission as it is."""
+    """Replay the window straight into the engine, then by us: as seeded, and with a max wait of online tiers."""
     window = trace.window()[:requests]
     arrivals = trace.stretched(window, busy_seconds=ENGINE.seconds(window), load=LOAD)
-    say(f"{len(arrivals)} requests in {arrivals[-1].at:.0f} s, twice")
+    say(f"{len(arrivals)} requests in {arrivals[-1].at:.0f} s, three times")
     with stack.running("sim", sim=SIM, model=MODEL) as running:
         direct = replays.direct_shares(running, arrivals, list(TARGETS.values()))
         say(f"direct: {_online(arrivals, direct):.2f} of the online requests begin in time")
+        seeded = replays.offered(running, arrivals)
+        say(f"ours, no max wait: {seeded.share_within(TARGETS):.2f} of them, {seeded.refused} of all refused")
+    with _bounded() as running:
         ours = replays.offered(running, arrivals)
         say(f"ours: {ours.share_within(TARGETS):.2f} of them, {ours.refused} of all refused")
-    return Measured(_figures(arrivals, ours, direct), _notes(arrivals))
+    return Measured(_figures(arrivals, ours, seeded, direct), _notes(arrivals))
+
+
+@contextmanager
+def _bounded() -> Iterator[Stack]:
+    """Give a stack whose online tiers take no job that would wait beyond its target."""
+    with stack.running("sim", sim=SIM, model=MODEL) as running:
+        for tier, seconds in TARGETS.items():
+            running.update("Tier", {"name": tier}, max_wait_seconds=seconds)
+        time.sleep(stack.LIMITS_SECONDS)
+        yield running
 
 
 def _figures(
-    arrivals: Sequence[Arrival], ours: replays.Offered, direct: Mapping[float, float]
+    arrivals: Sequence[Arrival], ours: replays.Offered, seeded: replays.Offered, direct: Mapping[float, float]
 ) -> dict[str, float]:
     return {
         "share_in_time": ours.share_within(TARGETS),
         "direct_share_in_time": _online(arrivals, direct),
+        "no_max_wait_share_in_time": seeded.share_within(TARGETS),
         **{f"{tier}_share_in_time": ours.share_within({tier: TARGETS[tier]}) for tier in TARGETS},
         "refused_share": ours.refused / len(arrivals),
         "bulk_share_begun": ours.share_within({"bulk": float("inf")}),
@@ -57,7 +74,8 @@ def _notes(arrivals: Sequence[Arrival]) -> tuple[str, ...]:
         f"Simulated engine with {ENGINE.slots} slots, {SIM}; its rates are set in the model's row.",
         "Tiers dealt by a seeded hash: 20 % realtime, 60 % standard, 20 % bulk; online are the first two.",
         "In time: begun within ten times the tier's target wait, 1 s and 5 s, of all that were offered.",
-        f"Ours: limits as seeded, {replays.TENANTS} tenants; what is refused is not asked again.",
+        f"Ours: {replays.TENANTS} tenants, these as max wait of online tiers; what is refused is not asked again.",
+        "No max wait: limits as seeded, by which online tiers take whatever comes.",
         "Direct: first come, first served, in the engine's own queue, by its own histogram of waits.",
         "No call is streamed; max_tokens is the trace's output.",
     )
