@@ -81,11 +81,16 @@ class Spec:
 
 def run(spec: Spec) -> list[Answer]:
     """Run it in another process; returns the answers in the order of the requests. Raises RuntimeError."""
+    return [Answer(*answer) for answer in printed_by("bench.open_load", spec)]
+
+
+def printed_by(module: str, spec: Spec) -> list[Any]:
+    """Run it by the module, in another process; returns what that printed of each request. Raises RuntimeError."""
     with places.folder() as where:
         path = where / "load.json"
         path.write_text(json.dumps(dataclasses.asdict(spec)))
-        printed = places.output("bench.open_load", str(path), env=os.environ)
-    return [Answer(*answer) for answer in json.loads(printed)]
+        printed: list[Any] = json.loads(places.output(module, str(path), env=os.environ))
+    return printed
 
 
 def all_good(answers: list[Answer]) -> list[Answer]:

@@ -7,7 +7,6 @@ is printed as JSON. No two of them ask the same.
 import asyncio
 import dataclasses
 import json
-import os
 import sys
 import time
 from collections.abc import Mapping
@@ -18,7 +17,7 @@ from typing import Any, Final
 import aiohttp
 import uvloop
 
-from bench import load, open_load, places, stack
+from bench import load, open_load, stack
 from bench.open_load import Request, Spec
 
 REFUSED: Final = 429
@@ -47,11 +46,7 @@ class Outcome:
 
 def run(spec: Spec) -> list[Outcome]:
     """Run it in another process; returns what became of the requests, in their order. Raises RuntimeError."""
-    with places.folder() as where:
-        path = where / "load.json"
-        path.write_text(json.dumps(dataclasses.asdict(spec)))
-        printed = places.output("bench.returning", str(path), env=os.environ)
-    return [Outcome(*outcome) for outcome in json.loads(printed)]
+    return [Outcome(*outcome) for outcome in open_load.printed_by("bench.returning", spec)]
 
 
 async def _load(spec: Spec) -> list[Outcome]:
