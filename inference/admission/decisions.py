@@ -7,6 +7,7 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+from inference.admission.drained import NOTHING, Drained
 from inference.admission.terms import Asked, QueueTerms, Reason, Refusal
 from inference.admission.windows import Window
 
@@ -34,6 +35,8 @@ class QueueFacts:
     """Of its jobs, those on hold."""
     spilled: int = 0
     """Kept out of it."""
+    drained: Drained = NOTHING
+    """How it moved of late."""
     kept: int = 0
     """Those whose turn it is, refused before and asked to come back by now: room is kept for them (see `kept`)."""
 
@@ -85,11 +88,20 @@ def kept(terms: QueueTerms, amount: Amount, facts: QueueFacts) -> int:
 
     Else a slot would stay empty for somebody who may not come.
     """
-    return facts.kept if wait_ms(terms, amount, facts, kept_jobs=0) else 0
+    return facts.kept if _wait_by_work(terms, amount, facts, 0) else 0
 
 
 def wait_ms(terms: QueueTerms, amount: Amount, facts: QueueFacts, *, kept_jobs: int) -> int:
-    """Return how long the last of the jobs would wait behind all of its line, once the free slots are taken.
+    """Return how long the last of the jobs would wait: the longer of what is expected and what was measured.
+
+    0 if they could start at once.
+    """
+    wait = _wait_by_work(terms, amount, facts, kept_jobs)
+    return max(wait, facts.drained.wait_ms(facts.jobs + kept_jobs + amount.jobs)) if wait else 0
+
+
+def _wait_by_work(terms: QueueTerms, amount: Amount, facts: QueueFacts, kept_jobs: int) -> int:
+    """Return how long the last would wait behind all of its line, once the free slots are taken.
 
     Where caps in flight leave the queue fewer slots, at least as long as behind its own jobs in those.
     """

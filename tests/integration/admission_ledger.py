@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from inference.admission import decisions
 from inference.admission.decisions import Amount, Facts, QueueFacts
+from inference.admission.drained import HALF_MINUTE, Drained, drained
 from inference.admission.terms import Asked, QueueTerms, Refusal, Usage, Wanted
 from inference.admission.windows import MINUTE, SECOND, Window
 from inference.broker import Bounds, Broker
@@ -65,6 +66,7 @@ class Held:
     ends_ms: int = 0
     is_on_hold: bool = False
     is_spilled: bool = False
+    published_ms: int = 0
 
 
 @dataclass
@@ -78,6 +80,7 @@ class Ledger:
     leased: dict[UUID, Held] = field(default_factory=dict)
     windows: dict[str, Window] = field(default_factory=dict)
     spilled: dict[UUID, Held] = field(default_factory=dict)
+    claimed: dict[str, Window] = field(default_factory=dict)
 
     def ask(self, asked: Asked) -> tuple[Refusal | None, dict[str, Refusal], set[str]]:
         """Decide, and keep what was taken; says what queues took on hold, and which spilled."""
@@ -151,8 +154,20 @@ class Ledger:
             own_leases=sum(held.queue == terms.name for held in self.leased.values()),
             held=sum(held.is_on_hold for held in own),
             spilled=sum(held.queue == terms.name for held in self.spilled.values()),
+            drained=self.drained(terms.name),
             kept=self.kept(terms.name, owner),
         )
+
+    def claim(self, job_id: UUID) -> None:
+        """Lease a waiting job."""
+        held = self.leased[job_id] = self.waiting.pop(job_id)
+        held.is_on_hold = False
+        self.claimed.setdefault(held.queue, Window(HALF_MINUTE)).add(1, 0, self.now_ms)
+
+    def drained(self, queue: str) -> Drained:
+        """Measure it by its claims."""
+        came = [held.published_ms for held in self.waiting.values() if held.queue == queue]
+        return drained(self.claimed.get(queue, Window(HALF_MINUTE)), min(came, default=None), self.now_ms)
 
     def kept(self, queue: str, owner: str) -> int:
         """Turns are the broker's to give; what they keep free is counted here anew."""

@@ -71,6 +71,7 @@ class Both:
             if held.ends_ms <= self.ledger.now_ms and not held.is_spilled:
                 self.broker.due(lease_seconds=60)
                 held.admitted_ms, held.is_on_hold = None, False
+            held.published_ms = self.ledger.now_ms
             self.ledger.waiting[job_id] = held
             assert self.broker.publish([entry_of(job_id, held)]) == [True]
 
@@ -95,8 +96,7 @@ class Both:
         request = ClaimRequest(QUEUES, Credit(1 + step.number % 3, 10**9), 3, "w", 60.0, tiers)
         for claimed in self.broker.claim(request).jobs:
             self.claims[claimed.token.job_id] = claimed
-            held = self.ledger.leased[claimed.token.job_id] = self.ledger.waiting.pop(claimed.token.job_id)
-            held.is_on_hold = False
+            self.ledger.claim(claimed.token.job_id)
 
     def ack(self, step: Verb) -> None:
         job_id = chosen(self.ledger.leased, step)

@@ -111,16 +111,22 @@ local function wait_behind(queue, waiting, kept, work, leases, slots)
   return math.ceil(to_end * (work + queue.work) / math.max(1, waiting + queue.jobs) / slots)
 end
 
--- Behind all of its own and of weightier tiers; where caps in flight leave the queue fewer slots, behind its own in those.
-local function wait_of(queue, kept)
+-- By what waits before them: behind all of its own and of weightier tiers; where caps in flight leave the queue fewer slots,
+-- behind its own in those.
+local function wait_by_work(queue, kept)
   local waiting = cards('a:', queue.all, queue.line) + cards('r:', queue.all, queue.line)
   local leases, work = cards('l:', queue.all, queue.count), sum_of('work', queue.all, queue.line)
   local wait = wait_behind(queue, waiting, kept, work, leases, queue.slots)
   if queue.own_slots < 0 then return wait end
   local own = { queue.name }
-  local own_waiting = cards('a:', own, 1) + cards('r:', own, 1)
-  local own_wait = wait_behind(queue, own_waiting, kept, sum_of('work', own, 1), cards('l:', own, 1), queue.own_slots)
+  local own_wait = wait_behind(queue, queue.waiting, kept, sum_of('work', own, 1), cards('l:', own, 1), queue.own_slots)
   return math.max(wait, own_wait)
+end
+
+-- The longer of what is expected and what was measured, unless they could start at once.
+local function wait_of(queue, kept)
+  local wait = wait_by_work(queue, kept)
+  return wait > 0 and math.max(wait, measured_wait(queue.name, queue.waiting + kept + queue.jobs, now)) or 0
 end
 
 local function check_amount(what, queue, hash, names, most, limit, asked)
@@ -135,16 +141,15 @@ local function kept_of(queue)
   if call('EXISTS', turns_key(queue.name)) == 0 then return 0 end
   queue.turn = turn_of(queue.name, ticket, now)
   local kept = turns_before(queue.name, ticket, queue.turn, now)
-  if kept > 0 and wait_of(queue, 0) == 0 then return 0 end
+  if kept > 0 and wait_by_work(queue, 0) == 0 then return 0 end
   return kept
 end
 
 -- What a queue refuses for.
 local function check_room(queue)
   local kept, own = kept_of(queue), { queue.name }
-  local waiting = call('ZCARD', P .. 'a:' .. queue.name) + queue.reserved
-  if queue.cap_jobs >= 0 and waiting + kept + queue.jobs > queue.cap_jobs then
-    return refusal('queue_jobs', queue.name, queue.cap_jobs, waiting + kept, queue.jobs)
+  if queue.cap_jobs >= 0 and queue.waiting + kept + queue.jobs > queue.cap_jobs then
+    return refusal('queue_jobs', queue.name, queue.cap_jobs, queue.waiting + kept, queue.jobs)
   end
   local refused = check_amount('queue_tokens', queue, 'tokens', own, 1, queue.cap_tokens, queue.tokens)
     or check_amount('queue_bytes', queue, 'bytes', own, 1, queue.cap_bytes, queue.bytes)
@@ -184,6 +189,7 @@ local function check_queue(queue)
     lapse(queue.name, now)
     queue.reserved = call('ZCARD', P .. 'r:' .. queue.name)
   end
+  queue.waiting = call('ZCARD', P .. 'a:' .. queue.name) + queue.reserved
   local refused = check_room(queue)
   if may_spill(queue, refused) or not refused then return nil end
   if may_hold(queue) then

@@ -1,7 +1,6 @@
 -- When those may come back whom a full queue refused: places in a virtual line, which moves as the queue does. A
 -- request that comes back is known by its ticket: of another, even of the same key, it takes no place.
 local GRACE_MS, LONGEST_MS, EARLY_MS = 5000, 120000, 500
-local SINCE_MS = 2000     -- what a queue drained in less time than this is chance
 local MOST_PLACES = 8     -- of one ticket: it may be as many requests that ask the same, or one that asks all the time
 
 local function turns_key(queue) return P .. 'turns:' .. queue end
@@ -23,18 +22,6 @@ end
 local function use_turn(queue, ticket, turn)
   call('ZREM', turns_key(queue), ticket .. ':' .. turn.member)
   call('ZREM', turns_key(queue) .. ':' .. ticket, turn.member)
-end
-
--- Jobs per ms that leave the queue: as measured since its oldest job came, else as expected.
-local function drain_of(queue, expected, now)
-  local oldest = tonumber(call('ZRANGE', P .. 'a:' .. queue, '0', '0', 'WITHSCORES')[2] or now)
-  local width, left = HALF_MINUTE.width, 0
-  local since = math.ceil(math.max(oldest, now - width * HALF_MINUTE.count) / width) * width    -- whole buckets
-  if now - since < SINCE_MS then return expected end
-  for _, bucket in ipairs(read_window('drained:' .. queue, HALF_MINUTE, now).buckets) do
-    if bucket.at * width >= since then left = left + bucket.requests end
-  end
-  return left > 0 and left / (now - since) or expected
 end
 
 -- Forget turns that have lapsed.

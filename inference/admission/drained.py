@@ -1,0 +1,66 @@
+"""How long a queue's jobs wait, by those that were claimed of late. Pure; `broker/lua/drained.lua` does the same.
+
+Two estimates of a wait, and the longer holds: what waits over the rate at which the queue drained, and how long
+its oldest job has waited (R. Ibrahim and W. Whitt, "Real-time delay estimation in overloaded multiserver queues
+with abandonments", 2009). Unlike a reckoning by slots, both count what comes meanwhile and goes first: weightier
+tiers, shorter jobs, other tenants.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from inference.admission.windows import Bucket, Size, Window
+
+HALF_MINUTE: Final = Size(2000, 15)
+SINCE_MS: Final = 2000
+"""What a queue drained in less time than this is chance."""
+LONGEST_GAP: Final = 5
+"""Buckets without a claim: after more of them a queue begins to move anew. Before, it may have been paused, or its
+engine loading."""
+
+
+@dataclass(frozen=True, slots=True)
+class Drained:
+    """What a queue did since its oldest job came, as far back as is known."""
+
+    jobs: float
+    """Claimed within `ms`, whole buckets."""
+    ms: int
+    waited_ms: int
+    """How long the oldest has waited while others were claimed; 0 once none is: that is for another reason."""
+
+    @property
+    def tells(self) -> bool:
+        """Whether a rate is more than chance."""
+        return self.ms >= SINCE_MS and self.jobs > 0
+
+    def wait_ms(self, jobs: int) -> int:
+        """Return how long the last of so many jobs would wait; 0 where nothing was measured."""
+        by_drain = math.ceil(jobs * self.ms / self.jobs) if self.tells else 0
+        return max(self.waited_ms, by_drain)
+
+
+NOTHING: Final = Drained(0, 0, 0)
+
+
+def drained(claimed: Window, oldest_ms: int | None, now_ms: int) -> Drained:
+    """Measure a queue by its claims, and when the oldest job came that may be claimed; None: there is none."""
+    live, width = claimed.live(now_ms), claimed.size.width_ms
+    if oldest_ms is None or not live:
+        return NOTHING
+    start = max(oldest_ms, _first_of_row(live).at * width)
+    since = math.ceil(start / width) * width
+    jobs = sum(bucket.requests for bucket in live if bucket.at * width >= since)
+    is_moving = live[-1].at >= now_ms // width - 1
+    return Drained(jobs, now_ms - since, now_ms - start if is_moving else 0)
+
+
+def _first_of_row(live: Sequence[Bucket]) -> Bucket:
+    first = live[-1]
+    for bucket in reversed(live):
+        if first.at - bucket.at > LONGEST_GAP + 1:
+            break
+        first = bucket
+    return first

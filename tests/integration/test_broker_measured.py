@@ -1,0 +1,56 @@
+"""The wait that admission's script measures by a queue's claims is that of the pure code."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from inference.limits import KeyLimits, QueueCaps, TenantLimits
+from tests.integration import scripts_by_clock
+from tests.integration.admission_ledger import Ask, Pass, Step, Verb
+from tests.integration.test_broker_admission import live_through
+
+scripts_on_a_clock_of_the_tests = scripts_by_clock.scripts_on_a_clock_of_the_tests
+
+
+def _ask(first: int, jobs: int, max_wait_ms: int | None) -> Ask:
+    """Ask for short ones of the first queue."""
+    caps = QueueCaps(100)
+    return Ask(
+        first=first,
+        jobs=((0, 50, 30, 7),) * jobs,
+        tenant="ann",
+        key=KeyLimits(),
+        limits=TenantLimits(),
+        caps=caps,
+        max_wait_ms=max_wait_ms,
+        model_bytes=None,
+        own_slots=None,
+        held_jobs=0,
+        may_spill=False,
+    )
+
+
+@st.composite
+def _histories(draw: st.DrawFn) -> list[Step]:
+    """A queue that is filled and drained at some pace, with pauses; a probe, which takes no wait, tells it."""
+    paces = st.sampled_from((1, 900, 1_999, 2_000, 4_000))
+    pauses = st.sampled_from((9_000, 13_000, 31_000))
+    verbs = st.sampled_from(("claim", "claim", "claim", "ack", "ack", "ack", "release"))
+    verb = st.builds(Verb, verbs, st.integers(0, 3), st.none())
+    step: Any = st.one_of(verb, verb, st.builds(Pass, paces), st.builds(Pass, paces | pauses))
+    history: list[Step] = []
+    rounds = st.tuples(st.sampled_from((1, 1, 3)), st.lists(step, max_size=4))
+    for number, (jobs, steps) in enumerate(draw(st.lists(rounds, min_size=15, max_size=30))):
+        wanted = [_ask(3 * number, jobs, None), *[Verb("publish", 0, None)] * jobs]
+        history += [*wanted, *steps, _ask(1000 + number, 1, 0)]
+    return history
+
+
+@pytest.mark.once
+@pytest.mark.timeout(300)
+@settings(max_examples=25)
+@given(history=_histories())
+def test_the_script_and_the_pure_code_measure_the_same_wait(valkey: str, history: list[Step]) -> None:
+    live_through(valkey, history)

@@ -1,0 +1,139 @@
+"""A max wait is kept when weightier work comes all the time, and refuses nothing that could start."""
+
+import heapq
+import random
+import secrets
+from collections.abc import Iterator
+from typing import Any, Final
+from uuid import UUID
+
+import pytest
+
+from inference import broker as broker_module
+from inference.admission.terms import Asked, QueueTerms, Wanted
+from inference.broker import Broker, ClaimRequest, Credit, Entry, TierTerms, Token
+from inference.limits import QueueCaps
+from tests.integration import scripts_by_clock
+from tests.integration.scripts_by_clock import START_MS, set_clock
+
+scripts_on_a_clock_of_the_tests = scripts_by_clock.scripts_on_a_clock_of_the_tests
+pytestmark = pytest.mark.once
+
+REALTIME, STANDARD = "m.realtime.short", "m.standard.short"
+TIERS: Final = {"realtime": TierTerms(400.0), "standard": TierTerms(100.0)}
+SLOTS, SERVICE_MS, MAX_WAIT_MS, ALL_MS = 8, 800, 3_000, 60_000
+PER_MS: Final = SLOTS / SERVICE_MS
+"""Jobs that the engine gets through."""
+
+
+class Engine:
+    """An engine that takes the same time for each job of two tiers, on a clock of the test."""
+
+    def __init__(self, broker: Broker) -> None:
+        self.broker = broker
+        self.came: dict[UUID, int] = {}
+        self.waits: dict[UUID, int] = {}
+        """Of the standard jobs that began, ms."""
+        self.refused: list[int] = []
+        """When standard jobs were, ms."""
+        self._running: list[tuple[int, UUID, Token]] = []
+        self.is_stopped = False
+
+    def run(self, arrivals: list[tuple[int, str]]) -> None:
+        """Ask for room as the arrivals come, and work meanwhile."""
+        for number, (at, queue) in enumerate(sorted(arrivals), start=len(self.came) + 1):
+            self.work(at)
+            self.ask(UUID(int=number), queue, at)
+
+    def ask(self, job_id: UUID, queue: str, at: int) -> None:
+        self.came[job_id] = at
+        if self.broker.admit(_asked(job_id, queue)).refusal:
+            assert queue == STANDARD
+            self.refused.append(at)
+            return
+        self.broker.publish([Entry(job_id, queue, "ann", 100, 100, SERVICE_MS / 1000)])
+        self._fill(at)
+
+    def work(self, now_ms: int) -> None:
+        """Let the engine go on until now."""
+        while self._running and self._running[0][0] <= now_ms:
+            ended, _, token = heapq.heappop(self._running)
+            set_clock(self.broker, START_MS + ended)
+            self.broker.ack(token, status="succeeded")
+            self._fill(ended)
+        set_clock(self.broker, START_MS + now_ms)
+
+    def _fill(self, now_ms: int) -> None:
+        free = SLOTS - len(self._running)
+        if not free or self.is_stopped:
+            return
+        request = ClaimRequest((REALTIME, STANDARD), Credit(free, 10**9), free, "w", 600.0, TIERS)
+        for claimed in self.broker.claim(request).jobs:
+            job_id = claimed.token.job_id
+            heapq.heappush(self._running, (now_ms + SERVICE_MS, job_id, claimed.token))
+            if claimed.queue == STANDARD:
+                self.waits[job_id] = now_ms - self.came[job_id]
+
+
+def _asked(job_id: UUID, queue: str) -> Asked:
+    terms = QueueTerms(
+        name=queue,
+        caps=QueueCaps(1 << 30),
+        max_wait_ms=MAX_WAIT_MS if queue == STANDARD else None,
+        slots=SLOTS,
+        prompt_ms=4.0,
+        output_ms=4.0,
+        expected_tokens=100,
+        line=(REALTIME, STANDARD) if queue == STANDARD else (REALTIME,),
+        others=() if queue == STANDARD else (STANDARD,),
+    )
+    return Asked(
+        tenant="ann",
+        owner="key=sk-ann",
+        ticket=str(job_id),
+        queues=[terms],
+        jobs=[Wanted(job_id, queue, 100, 100, 9)],
+    )
+
+
+def _arrivals(queue: str, load: float, until_ms: int) -> list[tuple[int, str]]:
+    chance, at, found = random.Random(queue), 0.0, []
+    while (at := at + chance.expovariate(load * PER_MS)) < until_ms:
+        found.append((int(at), queue))
+    return found
+
+
+@pytest.fixture
+def engine(valkey: str) -> Iterator[Engine]:
+    client: Any = broker_module.connect(valkey)
+    yield Engine(Broker(client, prefix=f"{{waits-{secrets.token_hex(6)}}}:"))
+    client.close()
+
+
+@pytest.fixture
+def overloaded(engine: Engine) -> Engine:
+    """A fifth of the engine is left to half as much again, for a minute; nobody asks again."""
+    engine.run(_arrivals(REALTIME, 0.8, ALL_MS) + _arrivals(STANDARD, 0.3, ALL_MS))
+    return engine
+
+
+def test_what_is_let_in_begins_in_time_though_others_go_before_it(overloaded: Engine) -> None:
+    in_time = [wait <= 1.1 * MAX_WAIT_MS for wait in overloaded.waits.values()]
+    assert sum(in_time) / len(in_time) >= 0.75
+
+
+def test_what_the_others_leave_is_used_all_the_same(overloaded: Engine) -> None:
+    left = ALL_MS * PER_MS - len(_arrivals(REALTIME, 0.8, ALL_MS))
+    assert len(overloaded.waits) >= 0.85 * left
+
+
+def test_a_moment_in_which_nothing_began_is_no_measure(engine: Engine) -> None:
+    """As while an engine loads, or the queue is paused: what waits goes by what it will take."""
+    engine.run(_arrivals(STANDARD, 1.0, 10_000))
+    engine.is_stopped = True
+    few = [(at, STANDARD) for at in range(10_100, 30_000, 2_000)]
+    engine.run(few)
+    assert not [at for at in engine.refused if at > 10_000]
+    engine.is_stopped = False
+    engine.run([(at, STANDARD) for at in range(30_000, 40_000, 500)])
+    assert not [at for at in engine.refused if at > 10_000]
