@@ -1,5 +1,6 @@
 """S3: a long prompt among an endless stream of short ones, and short ones among long ones."""
 
+import math
 import random
 import time
 from collections.abc import Sequence
@@ -27,10 +28,14 @@ TOKENS_OF_SHORT: Final = SHORT.prompt_tokens + SHORT.output_tokens + 16
 WIDE: Final = Engine(slots=16, prefill_tps=20_000, decode_tps=50)
 WIDE_LOAD: Final = 0.9
 WIDE_LONG: Final = Arrival(0, 3_000, 200, "")
-WIDE_MOST_LONG: Final = 14
-"""Of 16: what an admin sets who wants short ones not to wait for long ones."""
+WIDE_MOST_LONG: Final = 13
+"""Of 16: what an admin sets who wants short ones not to wait for long ones. One slot is the reserve's, and two are
+left, since one a second of 1 s each would queue for one another in one slot, whatever the long ones do."""
 BOUND_SECONDS: Final = 5.0
 """`docs/scheduling.md`: 2 s of overtaking, 1 s until a worker asks, then what runs ends: short jobs, slowed."""
+RANDOM_ENDS_P99_SECONDS: Final = WIDE.seconds([WIDE_LONG]) * math.log(100)
+"""Until the next of what runs ends, if ends are drawn at random: exponential, by the rate at which long ones end. What
+comes when all slots are taken cannot start before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +56,13 @@ def measure(say: Say, sizes: Sizes) -> Measured:
     say(f"with at most {WIDE_MOST_LONG} long ones in flight, {_p99(capped, 'short'):.2f} s (p99)")
     figures = {
         "long_extra_max_s": max(extra),
-        "short_extra_max_s": max(_extra(beside, "short")),
+        "short_extra_p99_s": statistics.percentile(_extra(beside, "short"), 0.99),
         "short_among_capped_p99_s": _p99(capped, "short"),
         "short_among_long_p99_s": _p99(beside, "short"),
         "long_beside_short_p99_s": _p99(beside, "long"),
         "long_extra_median_s": statistics.median(extra),
         "capped_long_p99_s": _p99(capped, "long"),
+        "short_extra_max_s": max(_extra(beside, "short")),
         "longs": len(extra),
     }
     return Measured(figures, _notes(sizes))
@@ -129,14 +135,19 @@ def _notes(sizes: Sizes) -> tuple[str, ...]:
         f"Among long ones ({WIDE_LONG.prompt_tokens:,} in, {WIDE_LONG.output_tokens} out): load {WIDE_LOAD}.",
         f"There {WIDE.slots} slots, and one short job a second.",
         "By the order a short one waits for long ones that came earlier by more than the difference of estimates;",
-        f"a cap for the class ends that: capped, at most {WIDE_MOST_LONG} long ones are in flight.",
+        f"its extra is the time until one of what runs ends, {WIDE.seconds([WIDE_LONG]):.2f} s on average.",
+        f"A cap for the class ends that: capped, at most {WIDE_MOST_LONG} long ones are in flight.",
     )
 
 
 ROW: Final = Row(
     id="S3",
     text="wait of long among short ones, and of short among long ones, once those before them began; with a cap",
-    goals=(f"long_extra_max_s <= {BOUND_SECONDS:g}", "short_extra_max_s <= 1", "short_among_capped_p99_s <= 1"),
+    goals=(
+        f"long_extra_max_s <= {BOUND_SECONDS:g}",
+        f"short_extra_p99_s <= {RANDOM_ENDS_P99_SECONDS:.1f}",
+        "short_among_capped_p99_s <= 1",
+    ),
     measure=lambda say: measure(say, Sizes(seconds=90)),
     rehearse=lambda say: measure(say, Sizes(seconds=15)),
     by_name_only=True,
