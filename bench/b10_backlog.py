@@ -59,6 +59,7 @@ def measure(say: Say, sizes: Sizes) -> Measured:
         _fill(ours, FEW, 1, say)
         few = _depth(ours, sizes.claims)
         _fill(ours, sizes.many - FEW, sizes.tenants, say)
+        _settle(ours)
         per_job = (_used_bytes(ours) - empty) / sizes.many
         many = _depth(ours, sizes.claims)
     return Measured(_figures(few, many, per_job), (*_NOTES, _sized(sizes)))
@@ -80,7 +81,7 @@ def _figures(few: Depth, many: Depth, per_job: float) -> dict[str, float]:
 _NOTES: Final = (
     "Claims: the client's round trip, medians. Every claim is acknowledged and as many are published again.",
     "Server time of a job: of a claim of 16, by Redis' own count; beside it that of other verbs, one job a call.",
-    "Bytes: Redis' used memory, everything counted, ÷ jobs.",
+    "Bytes: Redis' used memory, everything counted, ÷ jobs. The server is not rewriting its log meanwhile.",
 )
 
 
@@ -152,11 +153,18 @@ class _Server:
 
 def _depth(ours: Broker, claims: int) -> Depth:
     """Measure at the present depth, which stays."""
+    _settle(ours)
     server = _Server(ours)
     claim_us = {
         pull: 1e6 * statistics.median([_once(ours, pull, server) for _ in range(claims)]) for pull in PULLS
     }
     return Depth(claim_us, server.medians())
+
+
+def _settle(ours: Broker) -> None:
+    """Wait until the server rewrites its log no more, as it does in another process after so many writes."""
+    is_done = lambda: not ours.client.info("persistence")["aof_rewrite_in_progress"]  # noqa: E731
+    places.until(is_done, seconds=300, what="the log is rewritten", poll_seconds=0.2)
 
 
 def _once(ours: Broker, pull: int, server: _Server) -> float:

@@ -34,8 +34,8 @@ left, since one a second of 1 s each would queue for one another in one slot, wh
 BOUND_SECONDS: Final = 5.0
 """`docs/scheduling.md`: 2 s of overtaking, 1 s until a worker asks, then what runs ends: short jobs, slowed."""
 RANDOM_ENDS_P99_SECONDS: Final = WIDE.seconds([WIDE_LONG]) * math.log(100)
-"""Until the next of what runs ends, if ends are drawn at random: exponential, by the rate at which long ones end. What
-comes when all slots are taken cannot start before."""
+"""Until the next of what runs ends, if ends are drawn at random: exponential, by the rate at which long ones end.
+What comes when all slots are taken cannot start before."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -118,9 +118,9 @@ class Stack:
         """Jobs that wait now."""
         return sum(queue["jobs"] for queue in self._queues())
 
-    def leases(self) -> int:
-        """Jobs that workers hold now."""
-        return sum(queue["leases"] for queue in self._queues())
+    def in_flight(self) -> int:
+        """Jobs that ready workers run, as each said last; what a dead one left leased is not among them."""
+        return sum(row["in_flight"] for row in self._ready())
 
     def unfinished(self) -> int:
         """Jobs that wait or run now."""
@@ -140,10 +140,10 @@ class Stack:
             rows: list[dict[str, Any]] = client.get("/api/v1/queues/").raise_for_status().json()
         return rows
 
-    def _ready(self) -> list[str]:
+    def _ready(self) -> list[dict[str, Any]]:
         with self.client() as client:
             rows = client.get("/api/v1/workers/").raise_for_status().json()
-        return [row["name"] for row in rows if row["state"] == "ready" and not row["stale"]]
+        return [row for row in rows if row["state"] == "ready" and not row["stale"]]
 
 
 @contextlib.contextmanager

@@ -43,8 +43,8 @@ def _histories(draw: st.DrawFn) -> list[Step]:
     history: list[Step] = []
     rounds = st.tuples(st.sampled_from((1, 1, 3)), st.lists(step, max_size=4))
     for number, (jobs, steps) in enumerate(draw(st.lists(rounds, min_size=15, max_size=30))):
-        wanted = [_ask(3 * number, jobs, None), *[Verb("publish", 0, None)] * jobs]
-        history += [*wanted, *steps, _ask(1000 + number, 1, 0)]
+        published = [Verb("publish", 0, None)] * jobs
+        history += [_ask(3 * number, jobs, None), *published, *steps, _ask(1000 + number, 1, 0)]
     return history
 
 
