@@ -13,6 +13,7 @@ from inference import broker as broker_module
 from inference.admission.terms import Asked, QueueTerms, Wanted
 from inference.broker import Broker, ClaimRequest, Credit, Entry, TierTerms, Token
 from inference.limits import QueueCaps
+from inference.retries import Backoff
 from tests.integration import scripts_by_clock
 from tests.integration.scripts_by_clock import START_MS, set_clock
 
@@ -62,6 +63,11 @@ class Engine:
             self.broker.ack(token, status="succeeded")
             self._fill(ended)
         set_clock(self.broker, START_MS + now_ms)
+
+    def fail_one(self) -> None:
+        """Let one that runs come back for long."""
+        _, _, token = self._running.pop()
+        assert self.broker.release(token, backoff=Backoff(3_600.0, 3_600.0))
 
     def _fill(self, now_ms: int) -> None:
         free = SLOTS - len(self._running)
@@ -137,3 +143,12 @@ def test_a_moment_in_which_nothing_began_is_no_measure(engine: Engine) -> None:
     engine.is_stopped = False
     engine.run([(at, STANDARD) for at in range(30_000, 40_000, 500)])
     assert not [at for at in engine.refused if at > 10_000]
+
+
+def test_a_job_that_is_kept_for_later_is_no_measure(engine: Engine) -> None:
+    arrivals = _arrivals(STANDARD, 0.9, 30_000)
+    engine.run(arrivals[:10])
+    engine.fail_one()
+    engine.run(arrivals[10:])
+    assert sum(wait > 0 for wait in engine.waits.values()) > 50
+    assert not engine.refused
