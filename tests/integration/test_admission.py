@@ -252,6 +252,16 @@ def test_a_job_whose_entry_was_lost_is_counted_no_more(sluice: Broker) -> None:
     assert sluice.sweep("default") == ("0", 0)
 
 
+def test_one_that_ran_when_its_entry_was_lost_is_not_taken_for_one_that_runs(sluice: Broker) -> None:
+    job = submit()
+    factories.claim(sluice, QUEUE)
+    client: Any = sluice.client
+    assert client.zcard(f"{sluice.prefix}running") == 1
+    client.delete(f"{sluice.prefix}e:".encode() + job.id.bytes)
+    assert sluice.sweep("default") == ("0", 1)
+    assert client.zcard(f"{sluice.prefix}running") == 0
+
+
 def ask(sluice: Broker, owner: str, *, slots: int = 1) -> Any:
     return broker_jobs.admit(sluice, QUEUE, [uuid.uuid4()], cap=1, slots=slots, owner=owner)
 

@@ -148,6 +148,8 @@ class Both:
             everything = {**live, **spilled, **self.ledger.waiting, **self.ledger.leased}
             own = {i.bytes for i, h in everything.items() if h.asked.tenant == tenant}
             assert set(self.client.zrange(f"{self.broker.prefix}jobs:{tenant}", 0, -1)) == own
+        runs = {f"{h.asked.tenant}\n".encode() + i.bytes for i, h in self.ledger.leased.items()}
+        assert set(self.client.zrange(f"{self.broker.prefix}running", 0, -1)) == runs
         for queue in QUEUES:
             on_hold = {
                 i.bytes for i, h in (live | self.ledger.waiting).items() if h.queue == queue and h.is_on_hold

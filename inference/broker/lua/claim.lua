@@ -5,20 +5,20 @@ local AWAY_MS = 10000
 local POLLS_MS = '2000'    -- several polls of an idle worker
 local out, is_parked, is_alone = { now, '' }, false, false
 local moved = {}    -- by queue: what is taken of it, not yet moved from waiting to leased
+local runs = {}     -- the same of all queues, as ZADD has it
 
 local function note_moved(id, entry)
   local move = moved[entry.queue]
   if not move then
-    move = { ids = {}, ends = {}, tenants = {}, tokens = 0, bytes = 0, work = 0 }
+    move = { ids = {}, ends = {}, is_plain = entry.tenant == '', tokens = 0, bytes = 0, work = 0 }
     moved[entry.queue] = move
   end
   local n = #move.ids
   move.ids[n + 1], move.ends[2 * n + 1], move.ends[2 * n + 2] = id, until_ms, id
-  if entry.tenant == '' then return end
+  if move.is_plain then return end
   move.tokens, move.bytes = move.tokens + tokens_of(entry), move.bytes + entry.bytes
   move.work = move.work + work_of(entry)
-  local own = move.tenants[entry.tenant] or {}
-  own[#own + 1], own[#own + 2], move.tenants[entry.tenant] = LEASED, id, own
+  runs[#runs + 1], runs[#runs + 2] = '0', run_of(entry.tenant, id)
 end
 
 -- All that is taken of a queue at once: a command costs more than one member of it.
@@ -26,14 +26,14 @@ local function move_taken()
   for queue, move in pairs(moved) do
     call('ZREM', P .. 'a:' .. queue, unpack(move.ids))
     call('ZADD', P .. 'l:' .. queue, unpack(move.ends))
-    for tenant, own in pairs(move.tenants) do call('ZADD', P .. 'jobs:' .. tenant, unpack(own)) end
-    if next(move.tenants) then
+    if not move.is_plain then
       call('SREM', P .. 'hold:' .. queue, unpack(move.ids))
       count(queue, -move.tokens, -move.bytes, -move.work)
       note_drained(queue, #move.ids)
     end
   end
-  moved = {}
+  if #runs > 0 then call('ZADD', P .. 'running', unpack(runs)) end
+  moved, runs = {}, {}
 end
 
 -- Further fields and values of the entry may follow.

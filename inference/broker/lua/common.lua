@@ -14,7 +14,8 @@
 --   admitting       set  queues that had reservations
 --   r:QUEUE         zset  reserved id -> end of the reservation  v:ID  string  what is reserved, packed (reserved.lua)
 --   tokens, bytes, work  hash  queue -> what waits or is reserved: prompt + expected, bytes of requests, ms of estimates
---   jobs:TENANT     zset  unfinished id -> end of the reservation ms, or spilled, or waiting, or leased (entry.lua)
+--   jobs:TENANT     zset  unfinished id -> end of the reservation ms, or spilled, or published (entry.lua)
+--   running         zset  TENANT, line feed, leased id -> 0
 --   rate:OWNER, rate:tenant=TENANT  string  requests and tokens of the last minute; burst:OWNER  of the last second;
 --   starts:QUEUE    string  which jobs began in time, in the last day: buckets, packed (objectives.lua)
 --   drained:QUEUE   string  jobs claimed lately: buckets, packed (windows.lua); each expires with what it counts

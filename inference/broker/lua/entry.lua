@@ -44,19 +44,23 @@ local function count_entry(entry, sign)
   count(entry.queue, sign * tokens_of(entry), sign * entry.bytes, sign * work_of(entry))
 end
 
--- A tenant's unfinished jobs: a reserved one by the end of that, the others by what they do.
-local SPILLED, QUEUED, LEASED = '5e14', '1e15', '2e15'
+-- A tenant's unfinished jobs: a reserved one by the end of that, the others by whether they are published. Those that run
+-- are in one set of all tenants, which a claim adds to at once.
+local SPILLED, PUBLISHED = '5e14', '1e15'
+
+local function run_of(tenant, id) return tenant .. '\n' .. id end
 
 local function unreserve_tenant(tenant, id)
   local score = call('ZSCORE', P .. 'jobs:' .. tenant, id)
-  if score and tonumber(score) < tonumber(QUEUED) then call('ZREM', P .. 'jobs:' .. tenant, id) end
+  if score and tonumber(score) < tonumber(PUBLISHED) then call('ZREM', P .. 'jobs:' .. tenant, id) end
 end
 
 -- How many of a tenant's jobs wait, and how many wait or run.
 local function tenants_jobs(tenant, now)
   local key = P .. 'jobs:' .. tenant
   call('ZREMRANGEBYSCORE', key, '-inf', int(now))
-  return call('ZCOUNT', key, '-inf', '(' .. LEASED), call('ZCARD', key)
+  local unfinished = call('ZCARD', key)
+  return unfinished - call('ZLEXCOUNT', P .. 'running', '[' .. tenant .. '\n', '(' .. tenant .. '\11'), unfinished
 end
 
 -- An id whose entry is lost waits no longer: the reconciler publishes it anew.

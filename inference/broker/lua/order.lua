@@ -3,10 +3,11 @@
 local SJF_MS = 1000               -- sjf_weight 1: a second of estimate orders like a second of arrival
 local FIXES = 8                   -- most tenants that one look raises
 
-local weights_read = {}
+local weights_read, has_weights = {}, nil
 
 local function weight_of(tenant)
-  weights_read[tenant] = weights_read[tenant] or tonumber(call('HGET', P .. 'weights', tenant) or 1)
+  if has_weights == nil then has_weights = call('EXISTS', P .. 'weights') == 1 end
+  weights_read[tenant] = weights_read[tenant] or has_weights and tonumber(call('HGET', P .. 'weights', tenant)) or 1
   return weights_read[tenant]
 end
 

@@ -12,7 +12,8 @@ elseif not entry then
     'j', '-')    -- it began before
   if ARGV[15] ~= '' then call('HSET', P .. 'e:' .. id, 'm', ARGV[15]) end
   if ARGV[16] == '1' then call('HSET', P .. 'e:' .. id, 's', '1') end
-  call('ZADD', P .. 'jobs:' .. ARGV[10], LEASED, id)
+  call('ZADD', P .. 'jobs:' .. ARGV[10], PUBLISHED, id)
+  call('ZADD', P .. 'running', 0, run_of(ARGV[10], id))
 end
 call('HSET', P .. 'e:' .. id, 'c', claim, 'w', worker)
 call('ZADD', P .. 'l:' .. queue, until_ms, id)

@@ -26,7 +26,7 @@ local function enqueue(id, entry, from_ms)
   call('ZADD', P .. 'a:' .. entry.queue, entry.arrival, id)
   if not place(entry.queue) then return end
   count_entry(entry, 1)
-  call('ZADD', P .. 'jobs:' .. entry.tenant, QUEUED, id)
+  call('ZADD', P .. 'jobs:' .. entry.tenant, PUBLISHED, id)
   if not from_ms then return line_up(id, entry) end
   call('HSET', P .. 'e:' .. id, 'd', '1')
   call('ZADD', P .. 'd:' .. entry.queue, from_ms, id)
