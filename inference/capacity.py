@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from inference import routing
+from inference import guards, routing
 from inference.limits import Limits, ModelLimits, QueueCaps, TierLimits
 
 BYTES_PER_TOKEN: Final = 4
@@ -51,22 +51,37 @@ class Fleet:
 
     replicas: int
     slots: int
-    """Jobs that they run at once; of one to come, where there is none."""
+    """Of the queue's jobs, less what they keep for other tiers; of one to come, if none lives."""
     is_ready: bool
     """At least one of them takes jobs now."""
 
 
-def fleet(model: ModelLimits, queue: str, replicas: Iterable[Replica]) -> Fleet:
+def fleet(limits: Limits, queue: str, replicas: Iterable[Replica]) -> Fleet:
     """Return who serves `queue`, of the live replicas."""
-    serving = [
-        each
-        for each in replicas
-        if each.model == model.name and routing.served([queue], model=model.name, patterns=each.serve)
-    ]
-    slots = sum(each.slots or model.max_num_seqs for each in serving)
+    model = limits.models[routing.parse(queue).model]
+    serving = [each for each in replicas if _serves(each, model, [queue])]
+    to_come = Replica(model.name, ("*",), model.max_num_seqs, is_ready=False)
+    slots = sum(_open_slots(limits, queue, each) for each in serving or [to_come])
     if model.max_in_flight is not None:
-        slots = min(slots or model.max_num_seqs, model.max_in_flight)
-    return Fleet(len(serving), max(1, slots if serving else model.max_num_seqs), any(r.is_ready for r in serving))
+        slots = min(slots, model.max_in_flight)
+    return Fleet(len(serving), max(1, slots), any(each.is_ready for each in serving))
+
+
+def _serves(replica: Replica, model: ModelLimits, queues: Iterable[str]) -> bool:
+    return replica.model == model.name and bool(routing.served(queues, model=model.name, patterns=replica.serve))
+
+
+def _open_slots(limits: Limits, queue: str, replica: Replica) -> int:
+    """Return the replica's slots, less those that it keeps from the queue for tiers that use the reserve."""
+    name = routing.parse(queue)
+    model = limits.models[name.model]
+    slots = replica.slots or model.max_num_seqs
+    urgent = [tier.name for tier in limits.tiers.values() if tier.uses_reserve]
+    if name.tier in urgent:
+        return slots
+    kept_for = [f"{model.name}.{tier}.{length}" for tier in urgent for length in limits.lengths]
+    keeps = _serves(replica, model, kept_for)
+    return slots - guards.reserve(guards.Room(slots, 0), model.reserve_share).sequences * keeps
 
 
 def own_slots(fleet: Fleet, caps: Iterable[int | None]) -> int | None:
@@ -103,7 +118,7 @@ def most_jobs(limits: Limits, waits: Backlog, replicas: Iterable[Replica]) -> in
         limits.tiers[name.tier],
         limits.queue_caps(waits.queue, name.tier),
     )
-    serving = fleet(model, waits.queue, replicas)
+    serving = fleet(limits, waits.queue, replicas)
     wait = max_wait_seconds(tier, caps, model, serving)
     if wait is None:
         return caps.jobs

@@ -221,7 +221,7 @@ def _queue_row(outlook: Outlook, queue: str, found: QueueOutlook, starts: Sequen
 def _capacity(outlook: Outlook, queue: str) -> int | None:
     name, limits = routing.parse(queue), outlook.limits
     model, tier = limits.models[name.model], limits.tiers[name.tier]
-    serving = capacity.fleet(model, queue, outlook.replicas)
+    serving = capacity.fleet(limits, queue, outlook.replicas)
     wait = capacity.borne_seconds(tier, model, serving)
     if wait is None:
         return None

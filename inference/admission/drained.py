@@ -16,7 +16,7 @@ from inference.admission.windows import Bucket, Size, Window
 HALF_MINUTE: Final = Size(2000, 15)
 SINCE_MS: Final = 2000
 """What a queue drained in less time than this is chance."""
-LONGEST_GAP: Final = 5
+LONGEST_GAP: Final = 2
 """Buckets without a claim: after more of them a queue begins to move anew. Before, it may have been paused, or its
 engine loading."""
 

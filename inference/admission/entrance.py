@@ -167,7 +167,7 @@ def queue_terms(asks: Candidate, limits: Limits) -> QueueTerms:
     if limits.of_queue(name).is_draining:
         raise draining(name)
     replicas = engines.replicas()
-    fleet = capacity.fleet(model, name, replicas)
+    fleet = capacity.fleet(limits, name, replicas)
     if not fleet.replicas and not model.scales_from_zero:
         message = f"no worker of model {model.name} lives; it takes no jobs until one does"
         raise errors.Unavailable(message, code="no_worker", retry_after_seconds=refusals.HALTED_RETRY_SECONDS)

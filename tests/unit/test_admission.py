@@ -139,7 +139,23 @@ READY, LOADING = (
     ],
 )
 def test_a_fleet_is_who_serves_the_queue(replicas: list[Replica], expected: capacity.Fleet) -> None:
-    assert capacity.fleet(factories.make_model_limits(), QUEUE, replicas) == expected
+    assert capacity.fleet(factories.make_limits(), QUEUE, replicas) == expected
+
+
+@pytest.mark.parametrize(
+    ("tier", "serve", "slots"),
+    [("realtime", "*", 64), ("standard", "*", 61), ("standard", "*.standard.*", 64), ("standard", "*.long", 61)],
+)
+def test_what_is_kept_for_urgent_tiers_is_no_slot_of_others(tier: str, serve: str, slots: int) -> None:
+    tiers = {
+        "realtime": factories.make_tier_limits("realtime", weight=400.0, uses_reserve=True),
+        "standard": factories.make_tier_limits("standard"),
+    }
+    replicas = [Replica(factories.MODEL, (serve,), 64, is_ready=True)]
+    assert (
+        capacity.fleet(factories.make_limits(tiers=tiers), f"{factories.MODEL}.{tier}.long", replicas).slots
+        == slots
+    )
 
 
 def test_a_cold_start_may_be_waited_for_and_an_own_cap_asks_for_no_wait() -> None:

@@ -1,6 +1,6 @@
 -- How fast a queue drains, and how long its jobs wait, by those that were claimed of late; as inference/admission/drained.py.
 local SINCE_MS = 2000     -- what a queue drained in less time than this is chance
-local LONGEST_GAP = 5     -- buckets without a claim: after more of them a queue begins to move anew
+local LONGEST_GAP = 2     -- buckets without a claim: after more of them a queue begins to move anew
 
 -- When the oldest came that may be claimed, or one that came later: of those that may not, nobody knows how old they are.
 local function oldest_of(queue)
