@@ -16,6 +16,8 @@ from inference.admission.windows import Bucket, Size, Window
 HALF_MINUTE: Final = Size(2000, 15)
 SINCE_MS: Final = 2000
 """What a queue drained in less time than this is chance."""
+LEAST_JOBS: Final = 8
+"""So are fewer of them, to refuse by."""
 LONGEST_GAP: Final = 2
 """Buckets without a claim: after more of them a queue begins to move anew. Before, it may have been paused, or its
 engine loading."""
@@ -31,14 +33,10 @@ class Drained:
     waited_ms: int
     """How long the oldest has waited while others were claimed; 0 once none is: that is for another reason."""
 
-    @property
-    def tells(self) -> bool:
-        """Whether a rate is more than chance."""
-        return self.ms >= SINCE_MS and self.jobs > 0
-
     def wait_ms(self, jobs: int) -> int:
         """Return how long the last of so many jobs would wait; 0 where nothing was measured."""
-        by_drain = math.ceil(jobs * self.ms / self.jobs) if self.tells else 0
+        is_rate = self.ms >= SINCE_MS and self.jobs >= LEAST_JOBS
+        by_drain = math.ceil(jobs * self.ms / self.jobs) if is_rate else 0
         return max(self.waited_ms, by_drain)
 
 
@@ -50,17 +48,18 @@ def drained(claimed: Window, oldest_ms: int | None, now_ms: int) -> Drained:
     live, width = claimed.live(now_ms), claimed.size.width_ms
     if oldest_ms is None or not live:
         return NOTHING
-    start = max(oldest_ms, _first_of_row(live).at * width)
+    start = max(oldest_ms, _row_start(live, claimed.size, now_ms) * width)
     since = math.ceil(start / width) * width
     jobs = sum(bucket.requests for bucket in live if bucket.at * width >= since)
     is_moving = live[-1].at >= now_ms // width - 1
-    return Drained(jobs, now_ms - since, now_ms - start if is_moving else 0)
+    return Drained(jobs, now_ms - since, max(0, now_ms - start) if is_moving else 0)
 
 
-def _first_of_row(live: Sequence[Bucket]) -> Bucket:
-    first = live[-1]
+def _row_start(live: Sequence[Bucket], size: Size, now_ms: int) -> int:
+    """Return the bucket since which claims go on until now: the first whole one."""
+    first = live[-1].at
     for bucket in reversed(live):
-        if first.at - bucket.at > LONGEST_GAP + 1:
+        if first - bucket.at > LONGEST_GAP + 1:
             break
-        first = bucket
-    return first
+        first = bucket.at
+    return first + 1 if first > now_ms // size.width_ms - size.count else first
