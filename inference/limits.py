@@ -249,6 +249,8 @@ class Limits:
     rivals: tuple[Rival, ...] = ()
     """Of a worker, which adds them to what the tables say."""
     default_tier: str = "standard"
+    default_model: str | None = None
+    """None: no enabled one is."""
     prices: PriceList = NO_PRICES
     budgets: dict[str, Budget] = field(default_factory=dict)
     """By owner; one without has none."""

@@ -131,13 +131,15 @@ def read() -> Limits:
     """Read all limit tables as of one moment. Raises django.db.Error."""
     with _one_moment():
         tiers = {t.name: _tier(t) for t in models.Tier.objects.all()}
+        served = list(models.ServedModel.objects.filter(enabled=True))
         return Limits(
             tiers=tiers,
             lengths={c.name: _length(c) for c in models.LengthClass.objects.all()},
-            models={m.name: _model(m) for m in models.ServedModel.objects.filter(enabled=True)},
+            models={m.name: _model(m) for m in served},
             queue_limits={q.queue: _queue(q) for q in models.QueueLimit.objects.all()},
             worker_limits={w.worker: _worker(w) for w in models.WorkerLimit.objects.all()},
             default_tier=_default_tier(tiers),
+            default_model=next((m.name for m in served if m.is_default), None),
             prices=PriceList.of(map(_price, models.Price.objects.all())),
             budgets={b.owner: b for b in map(_budget, models.Budget.objects.select_related("api_key"))},
         )

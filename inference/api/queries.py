@@ -1,4 +1,4 @@
-"""Query parameters that mean nothing where they stand: refused, so that none which means something is ignored."""
+"""Query parameters that mean nothing where they stand, or two things: refused, so that none is ignored."""
 
 from collections.abc import Callable, Collection
 from typing import Any, Final, TypeVar
@@ -20,7 +20,7 @@ def taking(names: Collection[str] | None, view: View) -> View:
 
 
 def check(request: HttpRequest, view: Callable[..., Any]) -> None:
-    """Raise errors.InvalidRequest for a parameter that the view does not take.
+    """Raise errors.InvalidRequest for a parameter that the view does not take, or that is given more than once.
 
     A POST has none: what it asks for is in its body.
     """
@@ -37,6 +37,8 @@ def check(request: HttpRequest, view: Callable[..., Any]) -> None:
         if known is not None and name not in known:
             names = f"the parameters are {', '.join(known)}" if known else "there is none here"
             raise _unknown(name, f"{name[:64]}: unknown parameter; {names}")
+        if (times := len(request.GET.getlist(name))) > 1:
+            raise errors.InvalidRequest(f"{name[:64]}: given {times} times; give it once", param=name[:100])
 
 
 def _unknown(name: str, message: str) -> errors.InvalidRequest:

@@ -55,8 +55,8 @@ class PromptForm(forms.Form):
     )
 
     def __init__(self, data: Any = None, *, limits: Limits) -> None:
-        initial = {"tier": limits.default_tier, "max_tokens": DEFAULT_MAX_TOKENS}
-        super().__init__(data, initial=initial)
+        chosen = {"model": limits.default_model, "tier": limits.default_tier}
+        super().__init__(data, initial=chosen | {"max_tokens": DEFAULT_MAX_TOKENS})
         self.fields["model"].choices = [(name, name) for name in limits.models]  # type: ignore[attr-defined]
         self.fields["tier"].choices = [(name, name) for name in limits.tiers]  # type: ignore[attr-defined]
         if self.is_bound:  # a part of a page that is in use: the focus stays where it is

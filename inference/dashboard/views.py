@@ -5,7 +5,7 @@ from contextlib import suppress
 from typing import Any, Final
 
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import render
+from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_GET, require_POST
 
@@ -65,7 +65,9 @@ def submit(request: HttpRequest, caller: Caller) -> HttpResponse:
 @require_GET
 @access.member
 def job(request: HttpRequest, caller: Caller, job_id: uuid.UUID) -> HttpResponse:
-    """Show one job: prompt, answer, facts."""
+    """Show one job: prompt, answer, facts. It is a part of the page, to which an address typed in leads."""
+    if not access.is_htmx(request):
+        return redirect(_address(job_id))
     shown = _shown(selectors.job_for(caller.tenant, job_id), caller)
     response = render(request, "dashboard/_job.html", shown)
     return access.with_headers(response, {"HX-Replace-Url": _address(job_id)})

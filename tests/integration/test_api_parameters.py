@@ -48,6 +48,11 @@ def test_a_parameter_that_an_address_does_not_take_is_refused_by_its_name(api: A
     assert api.get(f"{path}?api-version=2024-10-21").status_code == 200
 
 
+def test_a_parameter_that_is_given_twice_is_refused(api: Api) -> None:
+    error = api.get("/api/v1/jobs/?limit=1&limit=2").json()["error"]
+    assert (error["param"], error["message"]) == ("limit", "limit: given 2 times; give it once")
+
+
 @pytest.mark.parametrize("path", [*NO_PARAMETERS, "/api/v1/jobs/", "/api/v1/usage/", "/api/v1/usage.csv"])
 def test_head_is_answered_as_get_without_a_body(api: Api, path: str) -> None:
     head, get = api.client.head(path), api.get(path)

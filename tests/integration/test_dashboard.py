@@ -10,7 +10,7 @@ from django.urls import reverse
 
 from inference import lifecycle
 from inference.broker import Broker
-from inference.models import Job
+from inference.models import Job, ServedModel
 from inference.states import FailureReason
 from tests import factories
 from tests.integration import dashboard_pages
@@ -45,6 +45,17 @@ def test_a_login_never_leads_elsewhere(sluice: Broker, client: Client) -> None:
     said = {"username": "ada", "password": "correct horse", "next": "https://evil.example/"}
 
     assert client.post("/login/", said).headers["Location"] == HOME
+
+
+def test_an_address_of_a_part_of_the_page_leads_to_the_page(sluice: Broker, member: Client) -> None:
+    job = factories.make_job()
+    assert member.get(f"/dashboard/jobs/{job.id}/").headers["Location"] == f"{HOME}?job={job.id}"
+
+
+def test_the_model_that_an_admin_made_the_default_is_chosen_at_first(sluice: Broker, member: Client) -> None:
+    ServedModel.objects.create(name="a-first-by-name", source="x")
+    shown = member.get(HOME).content.decode()
+    assert f'<option value="{factories.MODEL}" selected>' in shown
 
 
 def test_one_without_a_tenant_is_told_whom_to_ask(sluice: Broker) -> None:
@@ -94,7 +105,7 @@ def test_a_user_sees_only_the_jobs_of_their_tenant(member: Client) -> None:
     assert str(theirs.id) not in shown
     part = f"/dashboard/jobs/{theirs.id}/"
     for path in (part, f"{part}facts/", f"{HOME}?job={theirs.id}", f"{HOME}?job=none"):
-        assert member.get(path).status_code == 404, path
+        assert member.get(path, follow=True).status_code == 404, path
 
 
 def test_a_user_cancels_only_the_jobs_of_their_tenant(member: Client) -> None:
