@@ -3,9 +3,12 @@
 `inference/broker/lua/levelling.lua` computes the same.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
+
+Queue = tuple[str, str]
+"""Tier and length."""
 
 HEARD_MS: Final = 1_100
 """A worker that did not claim for so long holds nobody back. An idle one asks every half second."""
@@ -24,8 +27,8 @@ class Peer:
     slots: int
     free: int
     """Sequences that it could still have taken."""
-    queues: frozenset[tuple[str, str]]
-    """Tier and length of each queue that it serves."""
+    queues: frozenset[Queue]
+    """That it serves."""
     took_ms: int = 0
     """Its last claim that took something."""
     has_declined: bool = False
@@ -38,6 +41,16 @@ class Peer:
         """
         is_next = self.has_declined or self.took_ms == self.heard_ms
         return is_next and now_ms - self.took_ms < AGAIN_MS
+
+
+def takable(waiting: Mapping[Queue, int], caps: Iterable[tuple[Collection[Queue], int]]) -> int:
+    """Return how many of what waits, by queue, the strictest of the caps in flight lets anybody take.
+
+    Each cap has its queues, and how many more of them may run.
+    """
+    everything = sum(waiting.values())
+    covered = ((sum(waiting.get(queue, 0) for queue in queues), left) for queues, left in caps)
+    return min([everything, *(everything - max(0, jobs - max(0, left)) for jobs, left in covered)])
 
 
 def share(own: Peer, peers: Iterable[Peer], waiting: int) -> int:

@@ -5,10 +5,8 @@ from dataclasses import dataclass, field
 
 from inference import levelling
 from inference.guards import ANY_SIZE, NO_LOAD, Credit, Load, Room, TierTerms
+from inference.levelling import Queue
 from inference.lines import Tier, Waiting
-
-Queue = tuple[str, str]
-"""Tier and length."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,8 +5,9 @@ from typing import Final
 
 from inference import levelling
 from inference.guards import NO_TERMS, Room
+from inference.levelling import Queue
 from inference.lines import SET_TOUCH_MS, Waiting
-from inference.turn_state import Allowance, Ask, Bid, Lease, Queue, State, Taken
+from inference.turn_state import Allowance, Ask, Bid, Lease, State, Taken
 
 OVERTAKE_MS: Final = 2_000
 """How long others may pass a job that fits no asking worker, from when it first did not fit."""
@@ -244,8 +245,9 @@ class Turn:
         """Leave to less loaded workers what is theirs; but take one, unless that has just happened."""
         load, now_ms = self._ask.load, self._now_ms
         peers = self._peers()
-        shared = frozenset(q for q in self._open_queues() if any(q in peer.queues for peer in peers))
-        waiting = sum(len(self._state.waiting(queue)) for queue in shared)
+        open_ = [q for q in self._open_queues() if any(q in peer.queues for peer in peers)]
+        shared = {queue: len(self._state.waiting(queue)) for queue in open_}
+        waiting = levelling.takable(shared, [(cap.queues, cap.left) for cap in self._caps])
         if not waiting:
             return
         own = levelling.Peer(now_ms, load.in_flight, load.slots, self._ask.credit.sequences, self._ask.queues)
@@ -253,7 +255,7 @@ class Turn:
         before = self._state.workers.get(self._ask.worker)
         if mine < 1 and not (before and before.declines(now_ms)):
             mine = 1
-        self._level, self._left_to_others = Allowance(shared, mine), waiting - mine
+        self._level, self._left_to_others = Allowance(frozenset(shared), mine), waiting - mine
         self._has_declined = mine < 1
         if self._has_declined:
             for bid in self._bids:

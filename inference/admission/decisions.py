@@ -37,6 +37,14 @@ class QueueFacts:
     """Kept out of it."""
     drained: Drained = NOTHING
     """How it moved of late."""
+    tier_waiting: int = 0
+    """Jobs of its model and tier that wait, without those reserved."""
+    tier_own: int = 0
+    """Of these, the asking tenant's that a claim may take."""
+    tier_tenants: int = 0
+    """Tenants with such jobs."""
+    has_turn: bool = False
+    """Whether the asker's turn has come, by the virtual line."""
     kept: int = 0
     """Those whose turn it is, refused before and asked to come back by now: room is kept for them (see `kept`)."""
 
@@ -94,10 +102,18 @@ def kept(terms: QueueTerms, amount: Amount, facts: QueueFacts) -> int:
 def wait_ms(terms: QueueTerms, amount: Amount, facts: QueueFacts, *, kept_jobs: int) -> int:
     """Return how long the last of the jobs would wait: the longer of what is expected and what was measured.
 
-    0 if they could start at once.
+    0 if they could start at once. Of their tier's jobs only those count that go first if tenants take turns. Whose
+    turn has come by the virtual line is let in at the rate at which jobs leave: that changes no wait.
     """
     wait = _wait_by_work(terms, amount, facts, kept_jobs)
-    return max(wait, facts.drained.wait_ms(facts.jobs + kept_jobs + amount.jobs)) if wait else 0
+    if wait and not facts.has_turn:
+        wait = max(wait, facts.drained.wait_ms(facts.jobs + kept_jobs + amount.jobs))
+    return math.ceil(wait * _part_before(amount, facts))
+
+
+def _part_before(amount: Amount, facts: QueueFacts) -> float:
+    tenants = facts.tier_tenants + (facts.tier_own == 0)
+    return min(1, (facts.tier_own + amount.jobs) * tenants / (facts.tier_waiting + amount.jobs))
 
 
 def _wait_by_work(terms: QueueTerms, amount: Amount, facts: QueueFacts, kept_jobs: int) -> int:

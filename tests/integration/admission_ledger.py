@@ -98,7 +98,6 @@ class Ledger:
         return None, held, spills
 
     def lapse(self) -> None:
-        """Forget reservations that were not published; what was spilled is so again."""
         for job_id in [job_id for job_id, held in self.reserved.items() if held.ends_ms <= self.now_ms]:
             held = self.reserved.pop(job_id)
             if held.is_spilled:
@@ -136,10 +135,10 @@ class Ledger:
             tenant_minute=self.window(f"rate:tenant={asked.tenant}"),
             tenant_queued=len(own),
             tenant_unfinished=len(own) + len(running),
-            queues={terms.name: self.queue_facts(asked.owner, terms) for terms in asked.queues},
+            queues={terms.name: self.queue_facts(asked, terms) for terms in asked.queues},
         )
 
-    def queue_facts(self, owner: str, terms: QueueTerms) -> QueueFacts:
+    def queue_facts(self, asked: Asked, terms: QueueTerms) -> QueueFacts:
         behind = [h for h in (*self.reserved.values(), *self.waiting.values()) if h.queue in terms.line]
         own = [held for held in behind if held.queue == terms.name]
         return QueueFacts(
@@ -155,27 +154,37 @@ class Ledger:
             held=sum(held.is_on_hold for held in own),
             spilled=sum(held.queue == terms.name for held in self.spilled.values()),
             drained=self.drained(terms.name),
-            kept=self.kept(terms.name, owner),
+            **self.turns_in_tier(terms.name, asked.tenant),
+            has_turn=bool(self.turns_of(terms.name, asked.owner)),
+            kept=self.kept(terms.name, asked.owner),
         )
 
     def claim(self, job_id: UUID) -> None:
-        """Lease a waiting job."""
         held = self.leased[job_id] = self.waiting.pop(job_id)
         held.is_on_hold = False
         self.claimed.setdefault(held.queue, Window(HALF_MINUTE)).add(1, 0, self.now_ms)
 
     def drained(self, queue: str) -> Drained:
-        """Measure it by its claims."""
         came = [held.published_ms for held in self.waiting.values() if held.queue == queue]
         return drained(self.claimed.get(queue, Window(HALF_MINUTE)), min(came, default=None), self.now_ms)
 
-    def kept(self, queue: str, owner: str) -> int:
+    def turns_in_tier(self, queue: str, tenant: str) -> dict[str, int]:
+        tier = queue.rpartition(".")[0]
+        found = [h.asked.tenant for h in self.waiting.values() if h.queue.rpartition(".")[0] == tier]
+        return {"tier_waiting": len(found), "tier_own": found.count(tenant), "tier_tenants": len(set(found))}
+
+    def turns(self, queue: str) -> list[tuple[str, float]]:
         """Turns are the broker's to give; what they keep free is counted here anew."""
         client: Any = self.broker.client
         found = client.zrange(f"{self.broker.prefix}turns:{queue}", 0, -1, withscores=True)
-        turns = [(name.decode().rpartition(":")[0], due) for name, due in found if due >= self.now_ms - GRACE_MS]
-        own = [due for name, due in turns if name == owner and due <= self.now_ms + EARLY_MS]
-        others = [due for name, due in turns if name != owner]
+        return [(name.decode().rpartition(":")[0], due) for name, due in found if due >= self.now_ms - GRACE_MS]
+
+    def turns_of(self, queue: str, owner: str) -> list[float]:
+        return [due for name, due in self.turns(queue) if name == owner and due <= self.now_ms + EARLY_MS]
+
+    def kept(self, queue: str, owner: str) -> int:
+        own = self.turns_of(queue, owner)
+        others = [due for name, due in self.turns(queue) if name != owner]
         return sum(due < min(own) if own else due <= self.now_ms + EARLY_MS for due in others)
 
     def window(self, name: str) -> Window:

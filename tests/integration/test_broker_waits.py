@@ -3,7 +3,7 @@
 import heapq
 import random
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 from uuid import UUID
 
@@ -35,24 +35,27 @@ class Engine:
         self.came: dict[UUID, int] = {}
         self.waits: dict[UUID, int] = {}
         """Of the standard jobs that began, ms."""
-        self.refused: list[int] = []
-        """When standard jobs were, ms."""
+        self.refused: list[tuple[int, str]] = []
+        """When standard jobs were, ms, and whose."""
         self._running: list[tuple[int, UUID, Token]] = []
         self.is_stopped = False
 
-    def run(self, arrivals: list[tuple[int, str]]) -> None:
-        """Ask for room as the arrivals come, and work meanwhile."""
-        for number, (at, queue) in enumerate(sorted(arrivals), start=len(self.came) + 1):
+    def run(self, arrivals: list[tuple[int, str]], others: Sequence[tuple[int, str]] = ()) -> None:
+        """Ask for room as the arrivals come, Bob's `others` among them, and work meanwhile."""
+        asks = sorted(
+            [*((at, queue, "ann") for at, queue in arrivals), *((at, queue, "bob") for at, queue in others)]
+        )
+        for number, (at, queue, tenant) in enumerate(asks, start=len(self.came) + 1):
             self.work(at)
-            self.ask(UUID(int=number), queue, at)
+            self.ask(UUID(int=number), queue, at, tenant)
 
-    def ask(self, job_id: UUID, queue: str, at: int) -> None:
+    def ask(self, job_id: UUID, queue: str, at: int, tenant: str) -> None:
         self.came[job_id] = at
-        if self.broker.admit(_asked(job_id, queue)).refusal:
+        if self.broker.admit(_asked(job_id, queue, tenant)).refusal:
             assert queue == STANDARD
-            self.refused.append(at)
+            self.refused.append((at, tenant))
             return
-        self.broker.publish([Entry(job_id, queue, "ann", 100, 100, SERVICE_MS / 1000)])
+        self.broker.publish([Entry(job_id, queue, tenant, 100, 100, SERVICE_MS / 1000)])
         self._fill(at)
 
     def work(self, now_ms: int) -> None:
@@ -81,7 +84,7 @@ class Engine:
                 self.waits[job_id] = now_ms - self.came[job_id]
 
 
-def _asked(job_id: UUID, queue: str) -> Asked:
+def _asked(job_id: UUID, queue: str, tenant: str) -> Asked:
     terms = QueueTerms(
         name=queue,
         caps=QueueCaps(1 << 30),
@@ -94,8 +97,8 @@ def _asked(job_id: UUID, queue: str) -> Asked:
         others=() if queue == STANDARD else (STANDARD,),
     )
     return Asked(
-        tenant="ann",
-        owner="key=sk-ann",
+        tenant=tenant,
+        owner=f"key=sk-{tenant}",
         ticket=str(job_id),
         queues=[terms],
         jobs=[Wanted(job_id, queue, 100, 100, 9)],
@@ -139,10 +142,10 @@ def test_a_moment_in_which_nothing_began_is_no_measure(engine: Engine) -> None:
     engine.is_stopped = True
     few = [(at, STANDARD) for at in range(10_100, 30_000, 2_000)]
     engine.run(few)
-    assert not [at for at in engine.refused if at > 10_000]
+    assert not [at for at, _ in engine.refused if at > 10_000]
     engine.is_stopped = False
     engine.run([(at, STANDARD) for at in range(30_000, 40_000, 500)])
-    assert not [at for at in engine.refused if at > 10_000]
+    assert not [at for at, _ in engine.refused if at > 10_000]
 
 
 def test_a_job_that_is_kept_for_later_is_no_measure(engine: Engine) -> None:
@@ -152,3 +155,11 @@ def test_a_job_that_is_kept_for_later_is_no_measure(engine: Engine) -> None:
     engine.run(arrivals[10:])
     assert sum(wait > 0 for wait in engine.waits.values()) > 50
     assert not engine.refused
+
+
+def test_nobody_is_refused_for_what_another_tenant_has_waiting(engine: Engine) -> None:
+    as_many_as_may_wait = SLOTS + int(MAX_WAIT_MS * PER_MS)
+    engine.run([(0, STANDARD)] * as_many_as_may_wait, others=[(1, STANDARD), (2, STANDARD)])
+    assert not engine.refused
+    engine.run([(3, STANDARD)])
+    assert engine.refused == [(3, "ann")]

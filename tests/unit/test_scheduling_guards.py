@@ -124,7 +124,7 @@ def test_what_filled_a_gather_window_is_let_go_to_all_workers_and_what_comes_lat
     assert taken("w1", 3_004) > 0, "an idle worker lets the window go likewise"
 
 
-def spread(waiting: int, *loads: int, slots: int = 64) -> list[int]:
+def spread(waiting: int, *loads: int, slots: int = 64, cap: int | None = None) -> list[int]:
     """Jobs that workers have after each claimed once, in order, all heard a moment before."""
     queue = FairQueue()
     for number, load in enumerate(loads):
@@ -134,6 +134,8 @@ def spread(waiting: int, *loads: int, slots: int = 64) -> list[int]:
     for number, load in enumerate(loads):
         credit = Credit(slots - load, 10**9)
         asked: dict[str, Any] = {"worker": f"w{number}", "load": Load(load, slots), "now_ms": 900}
+        if cap is not None:
+            asked["caps"] = ((frozenset({("standard", "short"), ("standard", "long")}), cap),)
         after.append(load + len(ask(queue, limit=64, credit=credit, **asked).jobs))
     return after
 
@@ -142,6 +144,12 @@ def test_a_burst_spreads_over_idle_workers() -> None:
     assert spread(8, 0, 0, 0, 0) == [2, 2, 2, 2]
     assert spread(200, 0, 0, 0, 0) == [50, 50, 50, 50]
     assert spread(1000, 0, 0, 0, 0) == [64, 64, 64, 64]
+
+
+def test_of_a_burst_as_much_spreads_as_a_cap_lets_run() -> None:
+    assert spread(44, 0, 0, slots=32, cap=16) == [8, 8]
+    assert spread(16, 0, 0, slots=32, cap=16) == [8, 8]
+    assert spread(3, 0, 0, slots=32, cap=16) == [2, 1]
 
 
 def test_the_least_loaded_are_filled_up_first_and_nobody_goes_with_nothing() -> None:

@@ -123,10 +123,26 @@ local function wait_by_work(queue, kept)
   return math.max(wait, own_wait)
 end
 
--- The longer of what is expected and what was measured, unless they could start at once.
+-- Which part of its tier's waiting jobs goes before the last of these, if tenants take turns: none waits for another's dump.
+local function part_before(queue)
+  local group = place(queue.name)
+  if not group then return 1 end
+  local busy = P .. 'busy:' .. group.name
+  local waiting, own, tenants = 0, tonumber(call('HGET', busy, tenant) or 0), call('HLEN', busy)
+  for i = 1, queue.line do
+    if place(queue.all[i]) == group then waiting = waiting + call('ZCARD', P .. 'a:' .. queue.all[i]) end
+  end
+  if own == 0 then tenants = tenants + 1 end
+  return math.min(1, (own + queue.jobs) * tenants / (waiting + queue.jobs))
+end
+
+-- The longer of what is expected and what was measured, unless they could start at once. Whose turn has come by the line is
+-- let in at the rate at which jobs leave: that changes no wait.
 local function wait_of(queue, kept)
   local wait = wait_by_work(queue, kept)
-  return wait > 0 and math.max(wait, measured_wait(queue.name, queue.waiting + kept + queue.jobs, now)) or 0
+  if wait == 0 then return 0 end
+  if not queue.turn then wait = math.max(wait, measured_wait(queue.name, queue.waiting + kept + queue.jobs, now)) end
+  return math.ceil(wait * part_before(queue))
 end
 
 local function check_amount(what, queue, hash, names, most, limit, asked)

@@ -56,7 +56,7 @@ local function is_served(peers, name)
   return false
 end
 
--- {queue -> true} of those that others serve too, what waits in them, and one of them in which something does.
+-- {queue -> what waits in it} of those that others serve too, what waits in them, and one of them in which something does.
 local function shared_queues(peers)
   local shared, waiting, one = {}, 0, nil
   for _, t in ipairs(tiers) do
@@ -64,11 +64,22 @@ local function shared_queues(peers)
       if is_served(peers, ' ' .. t.tier .. ':' .. length .. ' ') then
         local queue = queue_of(t, length)
         local jobs = call('ZCARD', P .. 'a:' .. queue)
-        shared[queue], waiting, one = true, waiting + jobs, jobs > 0 and queue or one
+        shared[queue], waiting, one = jobs, waiting + jobs, jobs > 0 and queue or one
       end
     end
   end
   return shared, waiting, one
+end
+
+-- How many of those that wait the strictest of the caps in flight lets anybody take.
+local function takable(shared, waiting)
+  local most = waiting
+  for _, cap in ipairs(caps) do
+    local covered = 0
+    for queue, jobs in pairs(shared) do covered = covered + (cap.queues[queue] and jobs or 0) end
+    most = math.min(most, waiting - math.max(0, covered - math.max(0, cap.left)))
+  end
+  return most
 end
 
 -- This worker has its part, and took that a moment ago. Else it may have been woken for a job that nobody else was.
@@ -82,6 +93,7 @@ local function meet_others()
   if #peers == 0 then return end
   local shared, waiting, one = shared_queues(peers)
   if waiting == 0 then return end
+  waiting = takable(shared, waiting)
   local mine = own_share({ in_flight = load.in_flight, slots = load.slots, free = sequences }, peers, waiting)
   local last = told_before and read_peer(told_before)
   if mine < 1 and not (last and declines(last)) then mine = 1 end
