@@ -16,6 +16,7 @@ from tests import engines as builders
 from workers import engines
 from workers.engine import Engine, EngineFault, EngineGone
 
+pytestmark = pytest.mark.once
 FAST = {"SLUICE_SIM_ARGS": "--decode-tps 1000"}
 
 

@@ -40,6 +40,7 @@ def test_a_key_is_an_operators_only_if_that_is_said(db: None, more: tuple[str, .
     assert ApiKey.objects.get().is_operator is is_operator
 
 
+@pytest.mark.once  # on a file of its own
 def test_a_database_without_tables_is_told_with_the_remedy(tmp_path: Path) -> None:
     (tmp_path / "empty.sqlite3").touch()
     env = {**os.environ, "DATABASE_URL": f"sqlite:///{tmp_path}/empty.sqlite3"}

@@ -11,6 +11,7 @@ from tests.integration.external_engines import MakeEngine, Scripted, Serve
 from workers import external_engine
 from workers.engine import EngineAway, EngineGone
 
+pytestmark = pytest.mark.once
 make_engine, serve, scripted = external_engines.make_engine, external_engines.serve, external_engines.scripted
 
 

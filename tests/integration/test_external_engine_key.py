@@ -16,6 +16,7 @@ from tests.integration import external_engines
 from tests.integration.external_engines import KEY, MakeEngine, Scripted, Serve
 from workers.engine import EngineAway, EngineFault
 
+pytestmark = pytest.mark.once
 make_engine, serve, scripted = external_engines.make_engine, external_engines.serve, external_engines.scripted
 
 

@@ -15,6 +15,7 @@ from tests import factories
 from workers import relay
 from workers.relay import Pace, Relay
 
+pytestmark = pytest.mark.once
 QUEUE = f"{factories.MODEL}.standard.short"
 
 

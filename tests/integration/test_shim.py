@@ -13,6 +13,7 @@ import pytest
 from tests import engines as builders
 from workers import process_tree
 
+pytestmark = pytest.mark.once
 ROOT = Path(__file__).resolve().parent.parent.parent
 
 ENGINE = """

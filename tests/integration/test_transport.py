@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import pytest
 import redis
 from django.conf import settings
 
@@ -11,6 +12,7 @@ from tests.integration.transports import QUEUE, Connect, Inbox, Room, counts, pu
 from workers import envelope, transport
 from workers.held import HELD
 
+pytestmark = pytest.mark.once
 pytest_plugins = ["tests.integration.transport_fixtures"]
 
 

@@ -4,6 +4,7 @@ import functools
 from typing import Any
 
 import kombu
+import pytest
 
 from inference.broker import Broker, Load, TierTerms
 from tests import factories
@@ -23,6 +24,7 @@ from tests.integration.transports import (
 from tests.waiting import until
 from workers.asked import Asked
 
+pytestmark = pytest.mark.once
 pytest_plugins = ["tests.integration.transport_fixtures"]
 
 
