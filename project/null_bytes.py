@@ -4,16 +4,18 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from asgiref.sync import iscoroutinefunction
-from django.http import HttpRequest, HttpResponseBadRequest
+from django.core.exceptions import BadRequest
+from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 from django.utils.decorators import sync_and_async_middleware
+from django.views import defaults
 
 Handler = Callable[[HttpRequest], HttpResponseBase] | Callable[[HttpRequest], Awaitable[HttpResponseBase]]
 
 
 @sync_and_async_middleware
 def refuse_null_bytes(get_response: Any) -> Handler:
-    """Answer an address that holds a NUL with 400. In a form Django's own fields refuse it."""
+    """Answer an address that holds a NUL with the page of 400. In a form Django's own fields refuse it."""
     if iscoroutinefunction(get_response):
 
         async def answer_async(request: HttpRequest) -> HttpResponseBase:
@@ -30,5 +32,5 @@ def refuse_null_bytes(get_response: Any) -> Handler:
 
 def _refusal(request: HttpRequest) -> HttpResponseBase | None:
     if "\0" in request.path or "%00" in request.META.get("QUERY_STRING", ""):
-        return HttpResponseBadRequest("The address contains a NUL character.", content_type="text/plain")
+        return defaults.bad_request(request, BadRequest())
     return None

@@ -16,7 +16,10 @@ def browser(database: None) -> Client:
 @pytest.mark.parametrize("query", ["?tenant__name=%00", "?status__exact=a%00b", "?q=%00", "%00/change/"])
 @pytest.mark.parametrize("page", ["job", "jobevent", "tenant"])
 def test_a_nul_in_an_address_is_refused(browser: Client, page: str, query: str) -> None:
-    assert browser.get(f"/admin/inference/{page}/{query}").status_code == 400
+    answer = browser.get(f"/admin/inference/{page}/{query}")
+    assert answer.status_code == 400
+    assert answer.headers["Content-Type"] == "text/html; charset=utf-8"
+    assert "Back to the dashboard" in answer.content.decode()
 
 
 @pytest.mark.parametrize("query", ["?q=%ED%A0%80", "?q=%25", "99999999999999999999/change/", "a_00b/change/"])
