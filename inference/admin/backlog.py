@@ -66,7 +66,7 @@ class WithBacklog:
         told = shown.count(totals.jobs if totals else None)
         return f"{told} ({shown.count(totals.on_hold)} on hold)" if totals and totals.on_hold else told
 
-    @admin.display(description="backlog")
+    @admin.display(description="backlog seconds")
     def backlog(self, row: Model) -> str:
         """Return the age of the oldest waiting job."""
         totals = _totals(row)
@@ -92,9 +92,9 @@ class WithBacklog:
 
     @admin.display(description="in time")
     def in_time(self, row: Model) -> str:
-        """Return which share of jobs started in time lately, and whether that misses the objective."""
+        """Return which share of jobs started so lately, and whether that misses the objective."""
         totals = _totals(row)
-        return (shown.in_time(totals) if totals else "") or shown.NONE
+        return (shown.in_time(totals).replace(" in time", "") if totals else "") or shown.NONE
 
     @admin.display(description="expected wait")
     def expected_wait(self, row: Model) -> str:

@@ -6,10 +6,13 @@ from inference.admin.changes import SavesChanges
 from inference.admin.confirming import Confirms
 from inference.admin.history import WithHistory
 from inference.admin.warnings import WarnsAfterSave
+from inference.templatetags import shown
 
 
 class ModelAdmin(unfold.ModelAdmin):
     """A model's pages, as unfold draws them."""
+
+    empty_value_display = shown.NONE
 
 
 class TabularInline(unfold.TabularInline):

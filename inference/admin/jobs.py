@@ -13,6 +13,7 @@ from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
+from unfold.decorators import display
 from unfold.widgets import UnfoldAdminSelectWidget
 
 from inference import errors, retiering, selectors, submission
@@ -22,8 +23,18 @@ from inference.admin.confirming import Asks
 from inference.admin.readonly import ReadOnly
 from inference.dashboard import texts
 from inference.models import Job, JobEvent, Tier
-from inference.states import WAITING
+from inference.states import WAITING, JobStatus
 from inference.templatetags import shown
+
+STATUSES: Final = {
+    JobStatus.QUEUED: "warning",
+    JobStatus.SPILLED: "warning",
+    JobStatus.RUNNING: "info",
+    JobStatus.SUCCEEDED: "success",
+    JobStatus.FAILED: "danger",
+    JobStatus.EXPIRED: "danger",
+}
+"""A job's statuses in the list, and their colours; one that was cancelled has none."""
 
 REFUSALS_SHOWN: Final = 3
 """Of an action on many jobs; the others are counted."""
@@ -49,7 +60,7 @@ class JobEventInline(ReadOnly, TabularInline):
 class JobAdmin(ReadOnly, Asks, ModelAdmin):
     """Read-only, but for what a person may ask of a job: to end, or to begin anew."""
 
-    list_display = ("short_id", "status", "owner", "queue", "queue_time", "tokens", "attempts", "created_at")
+    list_display = ("short_id", "badge", "owner", "queue", "queue_time", "tokens", "attempts", "created_at")
     list_filter = ("status", "tier", "length", "model", "tenant")
     search_fields = ("=id",)
     search_help_text = "A job's whole id, as clients get it in x-sluice-job-id."
@@ -91,6 +102,16 @@ class JobAdmin(ReadOnly, Asks, ModelAdmin):
     def short_id(self, job: Job) -> str:
         """Return the id as lists show it."""
         return shown.short(job.pk)
+
+    @display(description="status", ordering="status", label=STATUSES)
+    def badge(self, job: Job) -> str:
+        """Return the status, to be coloured."""
+        return job.status
+
+    @admin.display(description="queue")
+    def queue(self, job: Job) -> str:
+        """Return the name of its queue."""
+        return job.queue
 
     @admin.display(description="tenant")
     def owner(self, job: Job) -> str:

@@ -1,6 +1,7 @@
 """Tenants and their API keys."""
 
 import functools
+from datetime import datetime
 from typing import Any, Final
 
 from django.contrib import admin, messages
@@ -98,7 +99,7 @@ class ApiKeyAdmin(LimitAdmin, APIKeyModelAdmin):
 
     form = LimitForm
     list_display = (  # type: ignore[assignment]  # a tuple of six there
-        *("prefix", "name", "state", "tenant", "may_use", "rates", "created", "expiry_date"),
+        *("prefix", "name", "state", "tenant", "may_use", "rates", "created", "ends"),
     )
     list_filter = ("revoked", "is_operator", "tenant", "created")  # type: ignore[assignment]
     filter_horizontal = ("tiers",)
@@ -166,6 +167,11 @@ class ApiKeyAdmin(LimitAdmin, APIKeyModelAdmin):
     def may_use(self, key: ApiKey) -> str:
         """Return the tiers that the key may use."""
         return ", ".join(tier.name for tier in key.tiers.all()) or "all"
+
+    @admin.display(description="expires", ordering="expiry_date")
+    def ends(self, key: ApiKey) -> datetime | None:
+        """Return when it stops working by itself."""
+        return key.expiry_date
 
     @admin.action(description="Revoke, for ever", permissions=["change"])
     def revoke(self, request: HttpRequest, queryset: QuerySet[ApiKey]) -> HttpResponse | None:

@@ -2,12 +2,13 @@
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from django.contrib import admin
 from django.contrib.admin.utils import unquote
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
+from unfold.decorators import display
 
 from inference import clock, consequences, fleet, halts
 from inference.admin.base import ModelAdmin
@@ -16,7 +17,19 @@ from inference.admin.halts import ACTIONS, WithHalts
 from inference.admin.history import WithHistory
 from inference.admin.readonly import ReadOnly
 from inference.models import Worker, WorkerLimit
+from inference.states import WorkerState
 from inference.templatetags import shown
+
+STATES: Final = {
+    WorkerState.STARTING: "warning",
+    WorkerState.LOADING: "warning",
+    WorkerState.WARMING: "warning",
+    WorkerState.READY: "success",
+    WorkerState.PAUSED: "warning",
+    WorkerState.DRAINING: "warning",
+    WorkerState.FAILED: "danger",
+}
+"""A worker's states in the list, and their colours; one that has stopped has none."""
 
 
 class HaltsWorkers(WithHalts, ReadOnly, Confirms):
@@ -45,7 +58,7 @@ class WorkerAdmin(HaltsWorkers, ModelAdmin):
     """The registry of workers."""
 
     actions = ACTIONS
-    list_display = ("name", "model", "engine", "device", "state", "is_heard", "slots_used", "kv_used", "heartbeat")
+    list_display = ("name", "model", "engine", "device", "badge", "is_heard", "slots_used", "kv_used", "heartbeat")
     list_filter = ("state", "model")
     search_fields = ("name", "host")
     fields = (
@@ -59,6 +72,11 @@ class WorkerAdmin(HaltsWorkers, ModelAdmin):
             return redirect("admin:inference_workerlimit_history", object_id)
         found: HttpResponse = super().history_view(request, object_id, extra_context)
         return found
+
+    @display(description="state", ordering="state", label=STATES)
+    def badge(self, worker: Worker) -> str:
+        """Return the state, to be coloured."""
+        return worker.state
 
     @admin.display(description="heard lately", boolean=True)
     def is_heard(self, worker: Worker) -> bool:

@@ -111,6 +111,7 @@ def _board(request: HttpRequest, caller: Caller) -> dict[str, Any]:
         "queues": queues,
         "workers": workers,
         "totals": selectors.totals(queues or [], workers),
+        "names_models": len(snapshot.limits().models) > 1,
     }
 
 

@@ -37,9 +37,15 @@ print(json.dumps({label: [str(row.pk) for row in found] for label, found in rows
 """Makes a viewer, and says which rows there are: the keys of each table."""
 MEASURE: Final = """list => {
     for (const cell of list.querySelectorAll('td.field-by_the_fleet')) cell.textContent = '999\u202f999\u202f999'
-    return [list.scrollWidth, list.parentElement.clientWidth]
+    const lines = [...list.querySelectorAll('td.field-in_time')].map((cell) => {
+        cell.textContent = '99.9 %'
+        const text = new Range()
+        text.selectNodeContents(cell)
+        return text.getClientRects().length
+    })
+    return [list.scrollWidth, list.parentElement.clientWidth, Math.max(1, ...lines)]
 }"""
-"""The width a list needs and what there is, with the largest numbers that a fleet comes to."""
+"""The width a list needs and what there is, with the largest numbers that a fleet comes to; lines of a share."""
 
 expect.set_options(timeout=PATIENCE_MS)
 
@@ -81,9 +87,10 @@ def test_the_lists_of_limits_fit_the_page(admin: Admin) -> None:
     person = admin("/admin/")
     for table in ("tier", "queuelimit", "tenant", "servedmodel"):
         person.open(f"/admin/inference/{table}/")
-        needed, there = person.page.locator("#result_list").evaluate(MEASURE)
+        needed, there, lines = person.page.locator("#result_list").evaluate(MEASURE)
         person.photograph(f"admin-list-{table}")
         assert needed <= there, table
+        assert lines == 1, table
 
 
 def test_a_key_is_shown_once_works_and_is_revoked(admin: Admin, stack: Stack) -> None:

@@ -145,7 +145,7 @@ def test_queues_and_workers_are_live(admin: Admin, stack: Stack) -> None:
 
     expect(running).to_have_text(SOME)
     expect(waiting).to_have_text(SOME)
-    expect(queue.locator("[data-label=Backlog]")).not_to_have_text("0 s")
+    expect(queue.locator("[data-label='Backlog seconds']")).not_to_have_text("0 s")
     expect(page.locator(".workers [data-label='In flight']")).to_have_text(re.compile(r"^\s*[1-9]\d* / 32\s*$"))
     person.photograph("dashboard-busy")
 

@@ -41,6 +41,39 @@ FILL: Final = r"""() => {
 }"""
 """Puts the longest that there may be into the board, in place of what a small stack has."""
 
+OF_MANY_MODELS: Final = """() => document.querySelectorAll('.jobs .notes').forEach((each) => {
+    const name = 'a-model-with-a-name-of-sixty-characters-and-without-any-space-b'
+    each.insertAdjacentHTML('afterbegin', `<span class="of-model">${name}</span>`)
+})"""
+"""Names the model of each job, as the board does where there are several."""
+
+UNNAMED: Final = """() => [...document.querySelectorAll('.list [data-label]:not([data-label=Submitted])')]
+    .filter((each) => each.offsetParent && getComputedStyle(each, '::before').display === 'none')
+    .map((each) => each.dataset.label)"""
+"""Numbers of the board that stand without their label."""
+
+LONG: Final = "w" * 70 + " and a few words more, so many that they take three lines or four of a phone's"
+
+CUT: Final = """([list, text]) => [...list.querySelectorAll('tbody :is(th, td)')].flatMap((cell) => {
+    const isFixed = cell.querySelector('input, span') || getComputedStyle(cell).whiteSpace === 'nowrap'
+    if (!isFixed) (cell.querySelector('a, div div') ?? cell).textContent = text
+    const its = cell.getBoundingClientRect(), there = list.getBoundingClientRect()
+    const inside = new Range()
+    inside.selectNodeContents(cell)
+    const its_text = inside.getBoundingClientRect()
+    const out = its_text.left < its.left || its_text.right > its.right || its.right > there.right + 1
+    const cut = its_text.top < its.top || its_text.bottom > its.bottom + 1
+    return out || cut || cell.scrollWidth > cell.clientWidth ? [cell.dataset.label] : []
+})"""
+"""Cells of an admin's list that do not show all of a long value; a badge, an id or a moment stays what it is."""
+
+LABELS: Final = """list => [...list.querySelectorAll('[data-label]')].map((cell) => {
+    const isLowered = getComputedStyle(cell, '::before').textTransform === 'lowercase'
+    return isLowered ? cell.dataset.label.toLowerCase() : cell.dataset.label
+})"""
+
+LISTS: Final = ("edit", "apikey", "tenant", "job", "worker", "queuelimit", "tier", "servedmodel", "jobevent")
+
 STICK_OUT: Final = """() => {
     const told = (each) => `${each.tagName}.${each.className} ${each.textContent.trim().slice(0, 40)}`
     const scrolls = (each) => getComputedStyle(each).overflowX !== 'visible'
@@ -82,6 +115,7 @@ def test_nothing_leaves_its_card_at_any_width(admin: Admin, stack: Stack, full_b
     assert stuck_out(person, fill=FILL) == {width: [] for width in WIDTHS}
     assert page.locator(".jobs tbody tr").count() == views.JOBS_SHOWN
     assert max(page.locator(".jobs .notes").evaluate_all("all => all.map((each) => each.clientHeight)")) < 25
+    assert stuck_out(person, fill=OF_MANY_MODELS) == {width: [] for width in WIDTHS}
 
 
 def test_usage_fits_at_any_width(admin: Admin, stack: Stack) -> None:
@@ -121,6 +155,30 @@ def test_on_a_phone_the_fleet_is_above_the_jobs_and_an_idle_queue_a_line(admin: 
     idle = page.locator(".queues tr.idle").filter(has_text="realtime · short").bounding_box()
     assert idle
     assert idle["height"] < 40
+
+
+def test_on_a_phone_each_number_has_its_label(admin: Admin, full_board: None) -> None:
+    page = admin(size="phone").page
+    expect(page.locator(".queues tr:not(.idle) [data-label='Backlog seconds']")).to_be_visible()
+    assert page.evaluate(UNNAMED) == []
+    assert page.locator(".queues thead").evaluate("each => each.offsetHeight") <= 1
+
+
+def test_on_a_phone_the_admins_lists_show_all_of_a_value(admin: Admin, stack: Stack) -> None:
+    stack.manage("queues", "pause", "*.bulk.long")
+    stack.manage("queues", "resume", "*.bulk.long")
+    fleet.submit(stack, 1, max_tokens=1)
+    person = admin("/admin/", size="phone")
+    found, labels = {}, set()
+    for name in LISTS:
+        person.open(f"/admin/inference/{name}/")
+        rows = person.page.locator("#result_list")
+        labels |= set(rows.evaluate(LABELS))
+        found[name] = person.page.evaluate(CUT, [rows.element_handle(), LONG])
+        person.photograph(f"admin-cards-{name}")
+        assert person.overflow() <= 0, name
+    assert found == {name: [] for name in LISTS}
+    assert [label for label in labels if label[:1].isupper() and not label[:2].isupper()] == []
 
 
 def test_on_a_phone_the_admin_says_what_one_looks_at(admin: Admin, stack: Stack) -> None:

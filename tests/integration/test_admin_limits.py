@@ -136,7 +136,7 @@ def test_lists_of_limits_show_the_backlog_as_it_is(page: Client, model: type[Mod
     shown = page.get(url(model, "changelist")).content.decode()
 
     assert re.search(r'<td[^>]* data-label="waiting"[^>]*>\s*1\s*</td>', shown)
-    assert re.search(r'<td[^>]* data-label="backlog"[^>]*>\s*12 min\s*</td>', shown)
+    assert re.search(r'<td[^>]* data-label="backlog seconds"[^>]*>\s*12 min\s*</td>', shown)
 
 
 @pytest.mark.parametrize("model", [Tier, LengthClass, ServedModel, QueueLimit])

@@ -1,5 +1,6 @@
 """How the admin's pages say things: names, numbers, dates, lists, and pages of what is not there."""
 
+import re
 from datetime import UTC, datetime
 from typing import Any
 
@@ -52,6 +53,15 @@ def test_a_workers_page_names_its_numbers(page: Client) -> None:
     assert "Kv " not in shown
     assert "Process ID" in shown
     assert "heard of" not in of(page, url(Worker, "changelist"))
+
+
+def test_statuses_and_states_are_coloured(page: Client) -> None:
+    factories.make_job()
+    report: Any = factories.make_report(name="worker-1")
+    fleet.report(report)
+    for model, word in ((Job, "queued"), (Worker, report.state.value)):
+        cell = of(page, url(model, "changelist")).partition('<td class="field-badge')[2].partition("</td>")[0]
+        assert re.search(rf'<span class="[^"]*bg-(orange|green)-100[^"]*"[^>]*>\s*{word}\s*</span>', cell)
 
 
 def test_use_is_written_with_thin_spaces_an_iso_date_and_the_currency(page: Client) -> None:

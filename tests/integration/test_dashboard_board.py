@@ -8,10 +8,10 @@ import pytest
 from django.contrib.auth.models import Permission
 from django.test import Client
 
-from inference import halts
+from inference import halts, snapshot
 from inference.broker import Broker
 from inference.dashboard import views
-from inference.models import Job
+from inference.models import Job, ServedModel
 from tests import factories
 from tests.integration import dashboard_pages
 from tests.integration.dashboard_pages import BOARD, HOME, HTMX, QUEUE, SUBMIT, browser_of, form, make_user
@@ -89,6 +89,19 @@ def test_the_board_asks_the_database_little(member: Client, django_assert_max_nu
         factories.make_job(tenant="acme")
     with django_assert_max_num_queries(17):
         member.get(BOARD)
+
+
+def test_a_jobs_model_is_named_where_there_are_several(member: Client) -> None:
+    factories.make_job(tenant="acme")
+    assert "of-model" not in member.get(BOARD).content.decode()
+    ServedModel.objects.create(name="another", source="another", max_model_len=2_048)
+    snapshot.forget()
+    assert f'<span class="of-model">{factories.MODEL}</span>' in member.get(BOARD).content.decode()
+
+
+def test_the_age_of_the_oldest_has_one_name_and_says_what_it_is(member: Client) -> None:
+    named = re.findall(r'<(\w+)[^>]* title="Age of the oldest[^"]*">([^<]*)<', member.get(BOARD).content.decode())
+    assert named == [("dt", "Backlog seconds"), ("th", "Backlog seconds")]
 
 
 def test_older_jobs_follow_page_by_page_and_a_refresh_stays_on_its_page(member: Client) -> None:

@@ -135,7 +135,7 @@ def test_the_admin_shows_objective_and_capacity_beside_what_it_sets(page: Client
     tiers = page.get(url(Tier, "changelist")).content.decode()
     assert "95 % within 500 ms" in tiers
     assert "99.9 % before the deadline" in tiers
-    assert_cell(tiers, "in time", "66.6 % in time, missed")
+    assert_cell(tiers, "in time", "66.6 %, missed")
     queues = page.get(url(QueueLimit, "changelist")).content.decode()
     assert_cell(queues, "takes", "7")
     assert_cell(queues, "by the fleet", "120")
