@@ -4,12 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.acceptance import fleet, stacks
-from tests.acceptance.faults.places import SLOW
+from tests.acceptance import stacks
 from tests.acceptance.stacks import Stack
-from tests.waiting import until
-
-MEND_SECONDS = 60.0
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -39,29 +35,7 @@ def stack() -> Iterator[Stack]:
 
 
 @pytest.fixture(scope="session")
-def workerless_stack() -> Iterator[Stack]:
+def workerless() -> Iterator[Stack]:
     """One without an engine, for tests that let jobs wait and then start a worker of their own, or none."""
     with stacks.running("--workers", "0") as running:
         yield running
-
-
-@pytest.fixture
-def workerless(workerless_stack: Stack) -> Iterator[Stack]:
-    """The same, of which a test leaves no job to be done."""
-    yield workerless_stack
-    fleet.cancel(workerless_stack, fleet.unfinished(workerless_stack))
-
-
-@pytest.fixture(scope="session")
-def slow_stack() -> Iterator[Stack]:
-    """One of two slow workers, for what takes its time and for faults: each test finds that it mends itself."""
-    with stacks.running("--workers", "2", env=SLOW) as stack:
-        yield stack
-
-
-@pytest.fixture
-def broken(slow_stack: Stack) -> Iterator[Stack]:
-    """The slow one, mended after the test before; what a test that failed left to be done is cancelled."""
-    until(lambda: fleet.is_whole(slow_stack), seconds=MEND_SECONDS, what="the stack has mended itself")
-    yield slow_stack
-    fleet.cancel(slow_stack, fleet.unfinished(slow_stack))

@@ -4,10 +4,9 @@ import contextlib
 import json
 import re
 import signal
-import socket
 import subprocess
 import sys
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -63,18 +62,6 @@ def registry(stack: Stack) -> dict[str, dict[str, Any]]:
     with stack.client() as client:
         rows = client.get("/api/v1/workers/").raise_for_status().json()
     return {row["name"].partition("@")[0]: row for row in rows}
-
-
-def pong(stack: Stack, *names: str) -> set[str]:
-    """Which of the nodes, by their names without the host, answer `celery inspect ping`; it ends when all have."""
-    nodes = ",".join(f"{name}@{socket.gethostname()}" for name in names)
-    words = ("inspect", "ping", "--json", "--timeout", "5", "--destination", nodes)
-    command = [sys.executable, "-m", "celery", "-A", "project", *words]
-    done = subprocess.run(
-        command, cwd=settings.BASE_DIR, env=stack.environment(), capture_output=True, text=True, check=False
-    )
-    answers = json.loads(done.stdout.splitlines()[-1]) if done.stdout else {}
-    return {node.partition("@")[0] for node in answers}
 
 
 def is_whole(stack: Stack, *, unheard: Collection[str] = ()) -> bool:
@@ -150,13 +137,6 @@ def submit(
     return [job["id"] for job in accepted]
 
 
-def cancel(stack: Stack, ids: Iterable[str]) -> None:
-    """Cancel jobs; those that have ended meanwhile stay as they are."""
-    with stack.client() as client:
-        for job_id in ids:
-            client.post(f"/api/v1/jobs/{job_id}/cancel/").raise_for_status()
-
-
 def model(stack: Stack) -> str:
     """Name of the model that it serves."""
     with stack.client() as client:
@@ -226,11 +206,6 @@ def queues(stack: Stack) -> list[dict[str, Any]]:
     with stack.client() as client:
         rows: list[dict[str, Any]] = client.get("/api/v1/queues/").raise_for_status().json()
     return rows
-
-
-def own_caps(stack: Stack) -> set[int]:
-    """Caps of single queues, as the web process knows them: a change takes it up to a second."""
-    return {row["own_cap"] for row in queues(stack)} - {None}
 
 
 def waiting(stack: Stack) -> int:

@@ -22,6 +22,13 @@ SLOW = "--decode-tps=20"
 """A job of 60 tokens takes 3 s."""
 
 
+@pytest.fixture(scope="module")
+def bare() -> Iterator[Stack]:
+    """A stack without workers, for this module's own."""
+    with stacks.running("--workers", "0") as stack:
+        yield stack
+
+
 @contextlib.contextmanager
 def workers(stack: Stack, *names: str) -> Iterator[list[WorkerProcess]]:
     with contextlib.ExitStack() as all_of_them:
@@ -35,16 +42,16 @@ def wait_until_running(stack: Stack, ids: list[str]) -> None:
     until(lambda: all(job["status"] == "running" for job in fleet.jobs(stack, ids)), seconds=30, what="all run")
 
 
-def test_kill_9_of_a_worker_loses_nothing_and_leaves_no_engine(workerless: Stack) -> None:
-    with workers(workerless, "victim", "heir") as (victim, _):
-        ids = fleet.submit(workerless, 50, max_tokens=60)
+def test_kill_9_of_a_worker_loses_nothing_and_leaves_no_engine(bare: Stack) -> None:
+    with workers(bare, "victim", "heir") as (victim, _):
+        ids = fleet.submit(bare, 50, max_tokens=60)
         until(lambda: victim.running_sequences() > 0, seconds=20, what="the victim works")
-        held = {job["id"] for job in fleet.jobs(workerless, ids) if job["status"] == "running"}
+        held = {job["id"] for job in fleet.jobs(bare, ids) if job["status"] == "running"}
         engine = victim.engine_processes()
         killed_at = datetime.now(UTC)
         victim.kill()
 
-        finished = audit(workerless, ids)
+        finished = audit(bare, ids)
 
         assert held
         assert {job["status"] for job in finished} == {"succeeded"}
@@ -59,28 +66,28 @@ def test_kill_9_of_a_worker_loses_nothing_and_leaves_no_engine(workerless: Stack
         assert not alive
 
 
-def test_sigterm_lets_running_jobs_finish_and_claims_no_more(workerless: Stack) -> None:
-    with workers(workerless, "leaver") as (leaver,):
-        running = fleet.submit(workerless, 8, max_tokens=60)
-        wait_until_running(workerless, running)
+def test_sigterm_lets_running_jobs_finish_and_claims_no_more(bare: Stack) -> None:
+    with workers(bare, "leaver") as (leaver,):
+        running = fleet.submit(bare, 8, max_tokens=60)
+        wait_until_running(bare, running)
         engine = leaver.engine_processes()
         leaver.kill(signal.SIGTERM)
-        late = fleet.submit(workerless, 2)
+        late = fleet.submit(bare, 2)
 
         assert leaver.process.wait(30) == 0
-        finished = fleet.jobs(workerless, running)
+        finished = fleet.jobs(bare, running)
         assert [kinds(job) for job in finished] == [["queued", "running", "succeeded"]] * 8
-        assert {job["status"] for job in fleet.jobs(workerless, late)} == {"queued"}
+        assert {job["status"] for job in fleet.jobs(bare, late)} == {"queued"}
         _, alive = psutil.wait_procs(engine, timeout=5)
         assert not alive
-    with workers(workerless, "next"):
-        assert {job["attempts"] for job in fleet.wait_until_finished(workerless, late)} == {1}
+    with workers(bare, "next"):
+        assert {job["attempts"] for job in fleet.wait_until_finished(bare, late)} == {1}
 
 
-def test_a_second_sigterm_gives_running_jobs_back_without_counting_the_attempt(workerless: Stack) -> None:
-    with workers(workerless, "hurried") as (hurried,):
-        ids = fleet.submit(workerless, 4, max_tokens=400, ignore_eos=True)
-        wait_until_running(workerless, ids)
+def test_a_second_sigterm_gives_running_jobs_back_without_counting_the_attempt(bare: Stack) -> None:
+    with workers(bare, "hurried") as (hurried,):
+        ids = fleet.submit(bare, 4, max_tokens=400, ignore_eos=True)
+        wait_until_running(bare, ids)
         hurried.kill(signal.SIGTERM)
         hurried.wait_for("draining")
         began = time.monotonic()
@@ -88,28 +95,28 @@ def test_a_second_sigterm_gives_running_jobs_back_without_counting_the_attempt(w
 
         hurried.process.wait(30)
         assert time.monotonic() - began < 10
-        given_back = fleet.jobs(workerless, ids)
+        given_back = fleet.jobs(bare, ids)
         assert {(job["status"], job["attempts"]) for job in given_back} == {("queued", 0)}
         assert {kinds(job)[-1] for job in given_back} == {"released"}
-    with workerless.client() as client:
+    with bare.client() as client:
         for job_id in ids:
             client.post(f"/api/v1/jobs/{job_id}/cancel/").raise_for_status()
-    assert fleet.waiting(workerless) == 0
+    assert fleet.waiting(bare) == 0
 
 
-def test_kill_9_of_the_engine_costs_no_attempt_and_the_worker_starts_another(workerless: Stack) -> None:
-    with workers(workerless, "keeper") as (keeper,):
-        ids = fleet.submit(workerless, 8, max_tokens=60)
+def test_kill_9_of_the_engine_costs_no_attempt_and_the_worker_starts_another(bare: Stack) -> None:
+    with workers(bare, "keeper") as (keeper,):
+        ids = fleet.submit(bare, 8, max_tokens=60)
         until(lambda: keeper.running_sequences() == 8, seconds=20, what="the engine works")
         keeper.engine().kill()
 
-        finished = audit(workerless, ids)
+        finished = audit(bare, ids)
         assert {(job["status"], job["attempts"]) for job in finished} == {("succeeded", 1)}
         assert {kind for job in finished for kind in kinds(job)} == {"queued", "running", "released", "succeeded"}
         assert keeper.is_in("ready")
 
 
-def test_no_lease_and_no_entry_is_left_when_all_is_finished(workerless: Stack) -> None:
-    with workers(workerless, "tidy"):
-        ids = fleet.submit(workerless, 40, tiers=("realtime", "standard", "bulk"))
-        audit(workerless, ids)
+def test_no_lease_and_no_entry_is_left_when_all_is_finished(bare: Stack) -> None:
+    with workers(bare, "tidy"):
+        ids = fleet.submit(bare, 40, tiers=("realtime", "standard", "bulk"))
+        audit(bare, ids)

@@ -25,7 +25,6 @@ from inference.broker import Broker
 from tests import databases
 from tests.acceptance import fleet
 from tests.acceptance.stacks import Stack
-from tests.waiting import until
 
 logger = logging.getLogger(__name__)
 
@@ -36,12 +35,6 @@ from inference.models import QueueLimit, Tier
 for tier, seconds in (("bulk", 500), ("realtime", 1)):
     Tier.objects.filter(name=tier).update(on_full="hold", max_held_jobs={calls}, hold_seconds=seconds)
     QueueLimit.objects.create(queue=f"{model}.{{tier}}.short", max_jobs={cap})
-"""
-UNDO: Final = """
-from inference.models import QueueLimit, Tier
-for tier, on_full in (("bulk", "hold"), ("realtime", "reject")):
-    Tier.objects.filter(name=tier).update(on_full=on_full, max_held_jobs=2000, hold_seconds=20)
-QueueLimit.objects.all().delete()
 """
 
 pytestmark = [pytest.mark.timeout(600), *([] if "HELD_CALLS" in os.environ else [pytest.mark.once])]
@@ -102,14 +95,11 @@ def _connections(stack: Stack, web: psutil.Process) -> int:
 
 
 @pytest.fixture(scope="module")
-def stack(workerless_stack: Stack) -> Iterator[Stack]:
+def stack(workerless: Stack) -> Stack:
     """A stack without an engine, where full queues of two tiers hold calls: realtime's for a second."""
-    edit = EDIT.format(calls=CALLS, model=fleet.model(workerless_stack), cap=CAP)
-    workerless_stack.manage("shell", "--verbosity=0", "-c", edit)
-    yield workerless_stack
-    fleet.cancel(workerless_stack, fleet.unfinished(workerless_stack))
-    workerless_stack.manage("shell", "--verbosity=0", "-c", UNDO)
-    until(lambda: not fleet.own_caps(workerless_stack), what="the web process has forgotten the caps")
+    edit = EDIT.format(calls=CALLS, model=fleet.model(workerless), cap=CAP)
+    workerless.manage("shell", "--verbosity=0", "-c", edit)
+    return workerless
 
 
 @pytest.fixture

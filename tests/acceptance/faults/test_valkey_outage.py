@@ -90,10 +90,16 @@ def queue(workerless: Stack) -> Iterator[str]:
         # once the reconciler has published it.
         client.config_set("appendfsync", "always")
     workerless.manage("shell", "--verbosity=0", "-c", SET.format(queue=name, cap=CAP))
-    until(lambda: fleet.own_caps(workerless) == {CAP}, what="the web process knows the cap")
+    until(lambda: _cap(workerless, name) == CAP, what="the web process knows the cap")
     yield name
+    with workerless.client() as api:
+        for job_id in fleet.unfinished(workerless):
+            api.post(f"/api/v1/jobs/{job_id}/cancel/").raise_for_status()
     workerless.manage("shell", "--verbosity=0", "-c", UNSET.format(queue=name))
-    until(lambda: not fleet.own_caps(workerless), what="the web process has forgotten the cap")
+
+
+def _cap(stack: Stack, queue: str) -> int:
+    return int(next(row["cap"] for row in fleet.queues(stack) if row["queue"] == queue))
 
 
 def _counted(stack: Stack, queue: str) -> list[int]:
