@@ -6,6 +6,8 @@ from typing import Any, Final
 from django.contrib import admin, messages
 from django.db.models import QuerySet
 from django.http import HttpRequest
+from django.utils.html import format_html_join
+from django.utils.safestring import mark_safe
 from unfold.decorators import display
 
 from inference import broker, consequences, halts, objectives, selectors, snapshot
@@ -122,7 +124,7 @@ class QueueLimitAdmin(WithHalts, WithBacklog, KeptName, LimitAdmin):
     halt_permission = halts.QUEUE_PERMISSION
     actions = ACTIONS
     list_display = (
-        *("queue", "state", "max_jobs", "takes", "by_the_fleet", "max_in_flight"),
+        *("name", "state", "max_jobs", "takes", "by_the_fleet", "max_in_flight"),
         *("waiting", "running", "backlog", "expected_wait", "halted"),
     )
     ordering = ("queue",)
@@ -154,6 +156,11 @@ class QueueLimitAdmin(WithHalts, WithBacklog, KeptName, LimitAdmin):
         missing = set(snapshot.limits().queues()).difference(rows.values_list("queue", flat=True))
         QueueLimit.objects.bulk_create([QueueLimit(queue=queue) for queue in missing], ignore_conflicts=True)
         return rows
+
+    @admin.display(description="queue", ordering="queue")
+    def name(self, row: QueueLimit) -> str:
+        """Return its name, to be broken between its parts where it must."""
+        return format_html_join(mark_safe(".<wbr>"), "{}", ((part,) for part in row.queue.split(".")))
 
     @display(description="state", label=STATES)
     def state(self, row: QueueLimit) -> str:
