@@ -1,19 +1,13 @@
 """The limits of all processes: read from the tables, at most one second old."""
 
-import contextlib
-import logging
-import math
-import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from django.db import Error, connection
+from django.db import connection
 
-from inference import charges, models
+from inference import charges, last_good, models
 from inference.charges import Price, PriceList
 from inference.limits import (
     Budget,
@@ -28,103 +22,35 @@ from inference.limits import (
 )
 from inference.states import OnFull
 
-logger = logging.getLogger(__name__)
-
-MAX_AGE_SECONDS: Final = 1.0
 _BEGIN: Final = {"postgresql": "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
-    """What this process goes by."""
-
-    age_seconds: float | None
-    """Since the last good read; None before any."""
-    error: str
-    """Why the last read failed, so that older limits hold; empty if it did not."""
-
-
-class _Cache:
-    """The last good limits of this process, and when they were last asked for."""
-
-    def __init__(self) -> None:
-        self.lock = threading.Lock()
-        self.reading = threading.Lock()
-        """Held over a read: who finds limits young enough does not wait for it."""
-        self.limits: Limits | None = None
-        self.read_at = 0.0
-        self.good_at: float | None = None
-        self.error = ""
-
-
-_cache = _Cache()
-
-
-def limits(*, max_age_seconds: float = MAX_AGE_SECONDS) -> Limits:
+def limits(*, max_age_seconds: float = last_good.MAX_AGE_SECONDS) -> Limits:
     """Return limits no older than that; on a database error the last good ones (fails open, with a log line).
 
     Thread-safe. Raises django.db.Error only if there never was a good read.
     """
-    known = _known(max_age_seconds)
-    return _read_once(max_age_seconds) if known is None else known
+    return _limits.get(max_age_seconds=max_age_seconds)
 
 
 def seconds_left() -> float:
     """Return how long calls go by what is known; less than 0 if the next one reads."""
-    return _cache.read_at + MAX_AGE_SECONDS - time.monotonic()
+    return _limits.seconds_left()
 
 
 def renew() -> None:
     """Have the next call read, however young the limits are; if it cannot, they hold on."""
-    with _cache.reading, _cache.lock:  # a read under way may have begun before what is to be seen
-        _cache.read_at = -math.inf
+    _limits.renew()
 
 
 def forget() -> None:
     """Drop what is cached: the next call reads, or fails."""
-    with _cache.lock:
-        _cache.limits = _cache.good_at = None
+    _limits.forget()
 
 
-def standing() -> Standing:
+def standing() -> last_good.Standing:
     """Return how old the limits of this process are, looked at anew, and what keeps it from newer ones."""
-    with contextlib.suppress(Error):
-        limits()
-    with _cache.lock:
-        age = None if _cache.good_at is None else time.monotonic() - _cache.good_at
-        return Standing(age_seconds=age, error=_cache.error)
-
-
-def _known(max_age_seconds: float) -> Limits | None:
-    with _cache.lock:
-        return _cache.limits if time.monotonic() - _cache.read_at < max_age_seconds else None
-
-
-def _read_once(max_age_seconds: float) -> Limits:
-    """Read, unless another thread just did."""
-    with _cache.reading:
-        known = _known(max_age_seconds)
-        if known is not None:
-            return known
-        found = _read_or(_cache.limits)
-        with _cache.lock:
-            # Since its end, however long it took: else all who waited would read, one after the other.
-            _cache.limits, _cache.read_at = found, time.monotonic()
-        return found
-
-
-def _read_or(last_good: Limits | None) -> Limits:
-    try:
-        found = read()
-    except Error as error:
-        _cache.error = str(error)
-        if last_good is None:
-            raise
-        connection.close()  # a broken connection would fail for ever; the next read opens another
-        logger.warning("Limits not readable, the last good ones hold: %s", error, extra={"action": "limits_kept"})
-        return last_good
-    _cache.good_at, _cache.error = time.monotonic(), ""
-    return found
+    return _limits.standing()
 
 
 def read() -> Limits:
@@ -143,6 +69,9 @@ def read() -> Limits:
             prices=PriceList.of(map(_price, models.Price.objects.all())),
             budgets={b.owner: b for b in map(_budget, models.Budget.objects.select_related("api_key"))},
         )
+
+
+_limits: Final = last_good.LastGood(read, what="limits")
 
 
 @contextmanager

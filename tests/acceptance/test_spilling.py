@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import pytest
 
-from inference import snapshot
+from inference import last_good
 from tests.acceptance import audit, fleet, stacks
 from tests.acceptance.stacks import Stack
 from tests.waiting import until
@@ -45,7 +45,7 @@ def lower_cap(stack: Stack) -> None:
     """Set the cap and wait until who takes jobs in, and who feeds them, go by it: limits grow a second old."""
     stack.manage("shell", "--verbosity=0", "-c", LIMIT.format(row(stack)["queue"], CAP))
     set_at = time.monotonic()
-    until(lambda: time.monotonic() - set_at > snapshot.MAX_AGE_SECONDS, what="older limits are forgotten")
+    until(lambda: time.monotonic() - set_at > last_good.MAX_AGE_SECONDS, what="older limits are forgotten")
 
 
 def counted(line: str) -> Counter[str]:

@@ -212,7 +212,7 @@ def test_without_a_worker_a_model_that_does_not_scale_from_zero_takes_nothing(sl
 
 
 def test_the_last_known_workers_hold_while_the_database_is_away(
-    sluice: Broker, monkeypatch: pytest.MonkeyPatch
+    sluice: Broker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     ready(slots=7)
     assert [each.slots for each in engines.replicas()] == [7]
@@ -220,9 +220,10 @@ def test_the_last_known_workers_hold_while_the_database_is_away(
     def away() -> None:
         raise OperationalError("away")
 
-    monkeypatch.setattr(engines, "MAX_AGE_SECONDS", 0.0)
     monkeypatch.setattr(clock, "now", away)
-    assert [each.slots for each in engines.replicas()] == [7]
+    monkeypatch.setattr("inference.last_good.connection.close", lambda: None)
+    assert [each.slots for each in engines.replicas(max_age_seconds=0)] == [7]
+    assert [record.__dict__["action"] for record in caplog.records] == ["workers_kept"]
 
 
 def test_many_at_once_overshoot_no_limit_together(sluice: Broker) -> None:

@@ -32,7 +32,7 @@ def test_the_seeded_limits_are_those_of_the_design(db: None) -> None:
 
 
 def test_limits_are_read_once_a_second_at_most(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    clock = Clock().replace_in("inference.snapshot", monkeypatch)
+    clock = Clock().replace_in("inference.last_good", monkeypatch)
     first = snapshot.limits()
     models.Tier.objects.filter(name="bulk").update(weight=7)
 
@@ -45,14 +45,14 @@ def test_limits_are_read_once_a_second_at_most(db: None, monkeypatch: pytest.Mon
 def test_the_last_good_limits_hold_while_the_database_is_away(
     db: None, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    clock = Clock().replace_in("inference.snapshot", monkeypatch)
+    clock = Clock().replace_in("inference.last_good", monkeypatch)
     good = snapshot.limits()
 
     def away() -> None:
         raise OperationalError("away")
 
-    monkeypatch.setattr(snapshot, "read", away)
-    monkeypatch.setattr("inference.snapshot.connection.close", lambda: None)
+    monkeypatch.setattr(snapshot._limits, "_read", away)
+    monkeypatch.setattr("inference.last_good.connection.close", lambda: None)
     clock.seconds += 5
     with caplog.at_level(logging.WARNING):
         assert snapshot.limits() is good
@@ -63,7 +63,7 @@ def test_without_a_good_read_ever_the_error_comes_out(db: None, monkeypatch: pyt
     def away() -> None:
         raise OperationalError("away")
 
-    monkeypatch.setattr(snapshot, "read", away)
+    monkeypatch.setattr(snapshot._limits, "_read", away)
     with pytest.raises(OperationalError):
         snapshot.limits()
 
@@ -113,7 +113,7 @@ def test_many_threads_share_one_read(database: None, monkeypatch: pytest.MonkeyP
         snapshot.limits()
         connection.close()
 
-    monkeypatch.setattr(snapshot, "read", slow_read)
+    monkeypatch.setattr(snapshot._limits, "_read", slow_read)
     threads = [threading.Thread(target=look) for _ in range(8)]
     for thread in threads:
         thread.start()
@@ -124,7 +124,7 @@ def test_many_threads_share_one_read(database: None, monkeypatch: pytest.MonkeyP
 
 
 def test_who_finds_limits_young_enough_waits_for_no_read(database: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    clock = Clock().replace_in("inference.snapshot", monkeypatch)
+    clock = Clock().replace_in("inference.last_good", monkeypatch)
     first = snapshot.limits()
     begun, may_end = threading.Event(), threading.Event()
     read = snapshot.read
@@ -138,7 +138,7 @@ def test_who_finds_limits_young_enough_waits_for_no_read(database: None, monkeyp
         snapshot.limits(max_age_seconds=0.5)
         connection.close()
 
-    monkeypatch.setattr(snapshot, "read", held_up)
+    monkeypatch.setattr(snapshot._limits, "_read", held_up)
     clock.seconds += 0.7
     reader = threading.Thread(target=look_ahead)
     reader.start()
