@@ -47,6 +47,8 @@ class QueueFacts:
     """Whether the asker's turn has come, by the virtual line."""
     kept: int = 0
     """Those whose turn it is, refused before and asked to come back by now: room is kept for them (see `kept`)."""
+    own_kept: int = 0
+    """Of these, the asking tenant's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,18 +104,20 @@ def kept(terms: QueueTerms, amount: Amount, facts: QueueFacts) -> int:
 def wait_ms(terms: QueueTerms, amount: Amount, facts: QueueFacts, *, kept_jobs: int) -> int:
     """Return how long the last of the jobs would wait: the longer of what is expected and what was measured.
 
-    0 if they could start at once. Of their tier's jobs only those count that go first if tenants take turns. Whose
-    turn has come by the virtual line is let in at the rate at which jobs leave: that changes no wait.
+    0 if they could start at once. Of their tier's jobs, and those that room is kept for, only those count that go
+    first if tenants take turns. Whose turn has come by the virtual line is let in at the rate at which jobs leave:
+    that changes no wait.
     """
     wait = _wait_by_work(terms, amount, facts, kept_jobs)
     if wait and not facts.has_turn:
         wait = max(wait, facts.drained.wait_ms(facts.jobs + kept_jobs + amount.jobs))
-    return math.ceil(wait * _part_before(amount, facts))
+    return math.ceil(wait * _part_before(amount, facts, kept_jobs))
 
 
-def _part_before(amount: Amount, facts: QueueFacts) -> float:
+def _part_before(amount: Amount, facts: QueueFacts, kept_jobs: int) -> float:
     tenants = facts.tier_tenants + (facts.tier_own == 0)
-    return min(1, (facts.tier_own + amount.jobs) * tenants / (facts.tier_waiting + amount.jobs))
+    own = facts.tier_own + min(kept_jobs, facts.own_kept) + amount.jobs
+    return min(1, own * tenants / (facts.tier_waiting + kept_jobs + amount.jobs))
 
 
 def _wait_by_work(terms: QueueTerms, amount: Amount, facts: QueueFacts, kept_jobs: int) -> int:

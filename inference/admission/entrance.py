@@ -213,7 +213,8 @@ def _hold(offer: Offer, taken: Candidate, answer: Answer, limits: Limits) -> Hol
     if refusal is None:
         return None
     seconds = limits.tiers[taken.queue.tier].hold_seconds
-    return Hold(refusal, seconds, offer.ticket or offer.owner, service_seconds=_seconds([taken], answer))
+    ticket = offer.ticket or offer.owner
+    return Hold(refusal, seconds, ticket, offer.tenant, service_seconds=_seconds([taken], answer))
 
 
 def _remember(part: Sequence[Candidate], answer: Answer) -> None:

@@ -20,6 +20,7 @@ class Hold:
     """It starts within that time, or is refused."""
     ticket: str
     """By which the request is known again if it comes back (see `Asked`)."""
+    tenant: str
     service_seconds: float
     """Of one such job, over the slots of an engine: how fast the queue should move."""
 
@@ -34,8 +35,9 @@ def refused(hold: Hold) -> errors.Rejected:
 def _turn_ms(hold: Hold) -> int | None:
     """Return None without Redis: then as long as the hold was is as good a time as any."""
     drain_per_ms, jobs = 1 / max(1.0, hold.service_seconds * 1000), hold.refusal.asked
+    queue, ticket, tenant = hold.refusal.name, hold.ticket, hold.tenant
     try:
-        return broker.get_broker().turn(hold.refusal.name, hold.ticket, jobs=jobs, drain_per_ms=drain_per_ms)
+        return broker.get_broker().turn(queue, ticket, tenant, jobs=jobs, drain_per_ms=drain_per_ms)
     except broker.BrokerAway:
         logger.warning("No turn given to a call that was on hold", extra={"action": "turn_not_given"})
         return None

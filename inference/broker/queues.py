@@ -34,12 +34,12 @@ class QueueVerbs(base.Verbs):
         if job_ids:
             self._call("withdraw", owner, *base.raw(job_ids))
 
-    def turn(self, queue: str, ticket: str, *, jobs: int, drain_per_ms: float) -> int:
+    def turn(self, queue: str, ticket: str, tenant: str, *, jobs: int, drain_per_ms: float) -> int:
         """Return in how many ms those with the ticket may come back, and keep room for them then.
 
         `drain_per_ms` is what should leave the queue, where that is not measured.
         """
-        return int(self._call("turn", queue, ticket, jobs, repr(drain_per_ms)))
+        return int(self._call("turn", queue, ticket, tenant, jobs, repr(drain_per_ms)))
 
     def publish(self, entries: Sequence[Entry]) -> list[bool]:
         """Queue the jobs that are neither queued nor leased, and ring. One script per 100; False: was held."""

@@ -155,8 +155,9 @@ class Ledger:
             spilled=sum(held.queue == terms.name for held in self.spilled.values()),
             drained=self.drained(terms.name),
             **self.turns_in_tier(terms.name, asked.tenant),
-            has_turn=bool(self.turns_of(terms.name, asked.owner)),
-            kept=self.kept(terms.name, asked.owner),
+            has_turn=bool(self.turns_of(terms.name, asked.ticket)),
+            kept=len(self.kept(terms.name, asked.ticket)),
+            own_kept=sum(asked.tenant in ticket for ticket in self.kept(terms.name, asked.ticket)),
         )
 
     def claim(self, job_id: UUID) -> None:
@@ -179,13 +180,14 @@ class Ledger:
         found = client.zrange(f"{self.broker.prefix}turns:{queue}", 0, -1, withscores=True)
         return [(name.decode().rpartition(":")[0], due) for name, due in found if due >= self.now_ms - GRACE_MS]
 
-    def turns_of(self, queue: str, owner: str) -> list[float]:
-        return [due for name, due in self.turns(queue) if name == owner and due <= self.now_ms + EARLY_MS]
+    def turns_of(self, queue: str, ticket: str) -> list[float]:
+        return [due for other, due in self.turns(queue) if other == ticket and due <= self.now_ms + EARLY_MS]
 
-    def kept(self, queue: str, owner: str) -> int:
-        own = self.turns_of(queue, owner)
-        others = [due for name, due in self.turns(queue) if name != owner]
-        return sum(due < min(own) if own else due <= self.now_ms + EARLY_MS for due in others)
+    def kept(self, queue: str, ticket: str) -> list[str]:
+        """Return the tickets that room is kept for."""
+        own = self.turns_of(queue, ticket)
+        others = [(other, due) for other, due in self.turns(queue) if other != ticket]
+        return [other for other, due in others if (due < min(own) if own else due <= self.now_ms + EARLY_MS)]
 
     def window(self, name: str) -> Window:
         return self.windows.setdefault(name, Window(SECOND if name.startswith("burst:") else MINUTE))

@@ -198,6 +198,7 @@ def asked_of(step: Ask, ids: list[UUID]) -> Asked:
     return Asked(
         tenant=step.tenant,
         owner=f"key=sk-{step.tenant}",
+        ticket=f"key=sk-{step.tenant}:{step.first % 2}",
         key=step.key,
         limits=step.limits,
         queues=terms,

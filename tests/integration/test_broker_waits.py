@@ -163,3 +163,11 @@ def test_nobody_is_refused_for_what_another_tenant_has_waiting(engine: Engine) -
     assert not engine.refused
     engine.run([(3, STANDARD)])
     assert engine.refused == [(3, "ann")]
+
+
+def test_nor_for_those_of_another_who_were_told_to_come_back(engine: Engine) -> None:
+    """Refused ones keep places in the line, and do not come: they are so many that others would wait too long."""
+    one_a_second = [(at, STANDARD) for at in range(500, ALL_MS, 1_000)]
+    engine.run(_arrivals(STANDARD, 2.0, ALL_MS), others=one_a_second)
+    assert len([tenant for _, tenant in engine.refused if tenant == "ann"]) > 400
+    assert not [tenant for _, tenant in engine.refused if tenant == "bob"]

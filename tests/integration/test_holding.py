@@ -188,5 +188,5 @@ def test_a_call_that_starts_on_hold_is_answered(api: Api, hand: Hand, sluice: Br
 
 
 def test_without_redis_the_refusal_still_says_when_to_come_back(without_redis: None) -> None:
-    hold = holds.Hold(Refusal(Reason.WAIT, QUEUE, 1000, 2000, 1), 7.0, "key=a", service_seconds=1.0)
+    hold = holds.Hold(Refusal(Reason.WAIT, QUEUE, 1000, 2000, 1), 7.0, "key=a", "ann", service_seconds=1.0)
     assert holds.refused(hold).retry_after_seconds == 7

@@ -123,8 +123,9 @@ local function wait_by_work(queue, kept)
   return math.max(wait, own_wait)
 end
 
--- Which part of its tier's waiting jobs goes before the last of these, if tenants take turns: none waits for another's dump.
-local function part_before(queue)
+-- Which part goes before the last of these, if tenants take turns, of its tier's waiting jobs and those that room is kept
+-- for: none waits for another's dump.
+local function part_before(queue, kept)
   local group = place(queue.name)
   if not group then return 1 end
   local busy = P .. 'busy:' .. group.name
@@ -133,7 +134,7 @@ local function part_before(queue)
     if place(queue.all[i]) == group then waiting = waiting + call('ZCARD', P .. 'a:' .. queue.all[i]) end
   end
   if own == 0 then tenants = tenants + 1 end
-  return math.min(1, (own + queue.jobs) * tenants / (waiting + queue.jobs))
+  return math.min(1, (own + math.min(kept, queue.own_kept) + queue.jobs) * tenants / (waiting + kept + queue.jobs))
 end
 
 -- The longer of what is expected and what was measured, unless they could start at once. Whose turn has come by the line is
@@ -142,7 +143,7 @@ local function wait_of(queue, kept)
   local wait = wait_by_work(queue, kept)
   if wait == 0 then return 0 end
   if not queue.turn then wait = math.max(wait, measured_wait(queue.name, queue.waiting + kept + queue.jobs, now)) end
-  return math.ceil(wait * part_before(queue))
+  return math.ceil(wait * part_before(queue, kept))
 end
 
 local function check_amount(what, queue, hash, names, most, limit, asked)
@@ -154,9 +155,11 @@ end
 -- Room that is kept for others whose turn has come. Who could start at once is let by: else a slot would stay empty
 -- for somebody who may not come.
 local function kept_of(queue)
+  queue.own_kept = 0
   if call('EXISTS', turns_key(queue.name)) == 0 then return 0 end
   queue.turn = turn_of(queue.name, ticket, now)
-  local kept = turns_before(queue.name, ticket, queue.turn, now)
+  local kept, own = turns_before(queue.name, ticket, tenant, queue.turn, now)
+  queue.own_kept = own
   if kept > 0 and wait_by_work(queue, 0) == 0 then return 0 end
   return kept
 end
@@ -215,8 +218,8 @@ local function check_queue(queue)
   if refused[5] > refused[3] and refused[1] ~= 'wait' then return refused end    -- it never fits
   local slots = queue.own_slots < 0 and queue.slots or queue.own_slots
   local expected = slots / math.max(1, queue.work / queue.jobs)
-  if queue.turn then use_turn(queue.name, ticket, queue.turn) end    -- else its room is kept for nobody
-  refused[6] = give_turn(queue.name, ticket, queue.jobs, drain_of(queue.name, expected, now), now)
+  if queue.turn then use_turn(queue.name, ticket, tenant, queue.turn) end    -- else its room is kept for nobody
+  refused[6] = give_turn(queue.name, ticket, tenant, queue.jobs, drain_of(queue.name, expected, now), now)
   return refused
 end
 
@@ -244,7 +247,7 @@ local function take()
   for _, job in ipairs(jobs) do reserve(job) end
   for _, queue in ipairs(queues) do
     if queue.reserved == 0 and not queue.spills then call('SADD', P .. 'admitting', queue.name) end
-    if queue.turn then use_turn(queue.name, ticket, queue.turn) end
+    if queue.turn then use_turn(queue.name, ticket, tenant, queue.turn) end
   end
   for _, window in pairs({ of_second, of_key, of_tenant }) do
     if window then

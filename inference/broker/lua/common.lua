@@ -22,7 +22,8 @@
 --   spent:PAYER:MONTH  hash  what ended jobs cost (spending.lua): s by the database, n acknowledged since the last read of it
 --                         began, o before that read and not in its answer yet, g reads begun
 --   costs:PAYER     hash  unfinished id -> expected cost, '' -> their sum           p:ID  string  its payers, one a line
---   turns:QUEUE     zset  TICKET:TURN -> when it may come back, ms; turns:QUEUE:TICKET  zset  TURN -> the same
+--   turns:QUEUE, turns:QUEUE:of:TENANT  zset  TICKET:TURN -> when it may come back, ms; turns:QUEUE:TICKET  zset  TURN ->
+--                         the same
 --   next:QUEUE      string  the last of these, ms                turn  string  how many there were
 --   d:QUEUE         zset  waiting id that may not be claimed yet -> from when on, ms; in a: too, and in no order
 --   y:QUEUE         zset  waiting id that must run alone -> arrival ms; in a: too, and in no order

@@ -1,3 +1,3 @@
--- queue, ticket, jobs, jobs per ms that should leave the queue where that is not measured  ->  ms until their turn
+-- queue, ticket, tenant, jobs, jobs per ms that should leave the queue where that is not measured  ->  ms until their turn
 local now, queue = now_ms(), ARGV[2]
-return give_turn(queue, ARGV[3], tonumber(ARGV[4]), drain_of(queue, tonumber(ARGV[5]), now), now)
+return give_turn(queue, ARGV[3], ARGV[4], tonumber(ARGV[5]), drain_of(queue, tonumber(ARGV[6]), now), now)
