@@ -84,8 +84,8 @@ class WithBacklog:
         totals = _totals(row)
         return shown.rate(totals.claims_per_second if totals else None)
 
-    @admin.display(description="by the fleet")
-    def by_the_fleet(self, row: Model) -> str:
+    @admin.display(description="capacity")
+    def capacity(self, row: Model) -> str:
         """Return the jobs that live workers start within the max wait, in the queue where these are fewest."""
         totals = _totals(row)
         return shown.count(totals.capacity if totals else None)
@@ -94,7 +94,7 @@ class WithBacklog:
     def in_time(self, row: Model) -> str:
         """Return which share of jobs started so lately, and whether that misses the objective."""
         totals = _totals(row)
-        return (shown.in_time(totals).replace(" in time", "") if totals else "") or shown.NONE
+        return (shown.share_in_time(totals) if totals else "") or shown.NONE
 
     @admin.display(description="expected wait")
     def expected_wait(self, row: Model) -> str:

@@ -44,7 +44,7 @@ class TierAdmin(WithBacklog, KeptName, LimitAdmin):
     queues_by = "tier"
     bounds = frozenset({*consequences.TIER_CAPS, "max_in_flight", "max_wait_seconds", "on_full", "max_held_jobs"})
     list_display = (
-        *("name", "weight", "max_queued_jobs", "by_the_fleet", "max_in_flight", "aim", "in_time"),
+        *("name", "weight", "max_queued_jobs", "capacity", "max_in_flight", "aim", "in_time"),
         _duration("max_wait_seconds", "max wait"),
         *backlog.COLUMNS,
     )
@@ -124,7 +124,7 @@ class QueueLimitAdmin(WithHalts, WithBacklog, KeptName, LimitAdmin):
     halt_permission = halts.QUEUE_PERMISSION
     actions = ACTIONS
     list_display = (
-        *("name", "state", "max_jobs", "takes", "by_the_fleet", "max_in_flight"),
+        *("name", "state", "max_jobs", "cap", "capacity", "max_in_flight"),
         *("waiting", "running", "backlog", "expected_wait", "halted"),
     )
     ordering = ("queue",)
@@ -167,15 +167,15 @@ class QueueLimitAdmin(WithHalts, WithBacklog, KeptName, LimitAdmin):
         """Return whether it is halted."""
         return PAUSED if row.is_paused else DRAINING if row.is_draining else OPEN
 
-    @admin.display(description="takes")
-    def takes(self, row: Any) -> str:
+    @admin.display(description="cap")
+    def cap(self, row: Any) -> str:
         """Return how many jobs may wait: by its own cap, else its tier's."""
         queues = getattr(row, "queues", [])
         return shown.count(queues[0].cap) if queues else shown.NONE
 
     @admin.display(description="now")
     def now(self, row: QueueLimit) -> str:
-        """Return what it takes, by caps and by the fleet, and how it drains, beside the fields that set it."""
+        """Return its cap and capacity, and how it drains, beside the fields that set it."""
         try:
             found = [queue for queue in selectors.queue_rows() if queue.queue == row.pk]
         except broker.BrokerAway:

@@ -104,10 +104,10 @@ def rate(per_second: float | None) -> str:
 
 
 def drained(row: QueueRow) -> str:
-    """Return in a line what a queue takes, how fast it drains, and which share starts in time."""
+    """Return in a line how much may wait in a queue, how fast it drains, and which share starts in time."""
     in_time = f"; in time over 5 min, 1 h, 24 h: {kept(row.objective)}" if row.objective else ""
     return (
-        f"takes {count(row.cap)}, by the fleet {count(row.capacity)}; {count(row.jobs)} wait, "
+        f"cap {count(row.cap)}, capacity {count(row.capacity)}; {count(row.jobs)} wait, "
         f"{rate(row.claims_per_second)} start, a new one would wait {seconds(row.expected_wait_seconds)}{in_time}"
     )
 
@@ -146,11 +146,21 @@ def in_time_mark(row: QueueRow | Totals) -> str:
 @register.filter
 def in_time(row: QueueRow | Totals) -> str:
     """Return the badge: `100 % in time`, `91 % in time, missed`, `100 % in time so far`; else nothing."""
+    return _started(row, "in time")
+
+
+@register.filter
+def share_in_time(row: QueueRow | Totals) -> str:
+    """Return the same for a column of that name: `100 %`, `91 %, missed`, `none so far`."""
+    return _started(row, "")
+
+
+def _started(row: QueueRow | Totals, how: str) -> str:
     mark, latest = in_time_mark(row), row.objective.latest if row.objective else None
     if latest is None:
-        return "none in time so far" if mark else ""
+        return " ".join(filter(None, ["none", how, "so far"])) if mark else ""
     ends = {Mark.MISSED: ", missed", Mark.LATE: " so far"}
-    return f"{share(latest.share)} in time" + (ends.get(Mark(mark), "") if mark else "")
+    return " ".join(filter(None, [share(latest.share), how])) + (ends.get(Mark(mark), "") if mark else "")
 
 
 @register.filter

@@ -36,7 +36,7 @@ print(json.dumps({label: [str(row.pk) for row in found] for label, found in rows
 """
 """Makes a viewer, and says which rows there are: the keys of each table."""
 MEASURE: Final = """list => {
-    for (const cell of list.querySelectorAll('td.field-by_the_fleet')) cell.textContent = '999\u202f999\u202f999'
+    for (const cell of list.querySelectorAll('td.field-capacity')) cell.textContent = '999\u202f999\u202f999'
     const lines = [...list.querySelectorAll('td.field-in_time')].map((cell) => {
         cell.textContent = '99.9 %'
         const text = new Range()

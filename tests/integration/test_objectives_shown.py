@@ -1,4 +1,4 @@
-"""Objectives, and what a queue takes by caps and by its fleet: the same numbers wherever they are shown."""
+"""Objectives, and the cap and the capacity of a queue: the same numbers wherever they are shown."""
 
 import io
 import json
@@ -137,10 +137,10 @@ def test_the_admin_shows_objective_and_capacity_beside_what_it_sets(page: Client
     assert "99.9 % before the deadline" in tiers
     assert_cell(tiers, "in time", "66.6 %, missed")
     queues = page.get(url(QueueLimit, "changelist")).content.decode()
-    assert_cell(queues, "takes", "7")
-    assert_cell(queues, "by the fleet", "120")
+    assert_cell(queues, "cap", "7")
+    assert_cell(queues, "capacity", "120")
     opened = page.get(url(QueueLimit, "change", QUEUE)).content.decode()
-    assert "takes 7, by the fleet 120; 3 wait, " in opened
+    assert "cap 7, capacity 120; 3 wait, " in opened
     assert " · ".join(["66.6 % in time, missed"] * 3) in opened
 
 
