@@ -7,7 +7,7 @@ from decimal import Decimal
 from typing import Final
 
 from django import template
-from django.utils.timezone import localtime
+from django.utils.formats import date_format
 
 from inference import clock, edits
 from inference.models import Edit, QueueLimit, WorkerLimit
@@ -65,9 +65,8 @@ def halted(row: QueueLimit | WorkerLimit) -> str:
     if not row.halted_at:
         return NONE
     state = " and ".join(["paused"] * row.is_paused + ["draining"] * row.is_draining) or "resumed"
-    return (
-        f"{state} by {row.halted_by}, {age(row.halted_at)} ago ({localtime(row.halted_at):%Y-%m-%d %H:%M:%S %Z})"
-    )
+    at = date_format(row.halted_at, "DATETIME_FORMAT")
+    return f"{state} by {row.halted_by}, {age(row.halted_at)} ago ({at})"
 
 
 @register.filter
