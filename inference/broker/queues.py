@@ -84,7 +84,7 @@ class QueueVerbs(base.Verbs):
         return {job_id for job_id, is_held in zip(ids, found, strict=True) if is_held}
 
     def waits(self, job_ids: Iterable[UUID]) -> dict[UUID, timedelta]:
-        """How long ago those of `job_ids` arrived that are queued or leased, by the server's clock."""
+        """How long ago those of `job_ids` arrived that are queued, leased or reserved, by the server's clock."""
         ids = list(job_ids)
         found = self._call("waits", *base.raw(ids)) if ids else []
         return {i: timedelta(milliseconds=int(ms)) for i, ms in zip(ids, found, strict=True) if ms is not None}

@@ -28,7 +28,7 @@ _WAITING: Final = (*_ORDER, "entering", "payers", "waiting")
 PARTS: Final = {
     "renew": _ENTRY,
     "admit": (*_ENTRY, "windows", "payers", "spending", "reserved", "drained", "turns"),
-    **dict.fromkeys(("feed", "spill", "unspill"), (*_ENTRY, "payers", "reserved")),
+    **dict.fromkeys(("feed", "spill", "unspill", "waits"), (*_ENTRY, "payers", "reserved")),
     "withdraw": (*_ENTRY, "windows", "payers", "reserved"),
     "turn": (*_ENTRY, "windows", "drained", "turns"),
     "spending_begin": (*_BASE, "payers"),

@@ -9,9 +9,11 @@ from django.utils import timezone
 from inference import broker as broker_module
 from inference import clock, fleet, halts, lifecycle, maintenance, selectors
 from inference.broker import Broker
-from inference.models import QueueLimit, Worker
+from inference.models import Job, QueueLimit, Worker
+from inference.reconciliation import Reconciler
 from inference.states import JobStatus
 from tests import factories
+from tests.integration import broker_jobs
 
 HOURS = (-1, 1)
 SECOND = timedelta(seconds=1)
@@ -74,6 +76,21 @@ def test_a_wrong_clock_expires_no_job_that_a_cold_start_delayed(sluice: Broker, 
     assert maintenance.expire(wrong) == 0
     start = lifecycle.Start(factories.make_token(delayed.pk), "worker-1")
     assert lifecycle.apply([start], now=wrong)[0].status is JobStatus.RUNNING
+
+
+@pytest.mark.parametrize("is_spilled", [False, True])
+def test_a_wrong_clock_expires_no_job_that_was_just_let_in(sluice: Broker, *, is_spilled: bool) -> None:
+    """Its row is written by a host whose clock is slow; who looks next has the right one."""
+    now = server_time(sluice)
+    fleet.report(factories.make_report(ready_at=now - 7200 * SECOND))
+    job = factories.make_job(created_at=now - timedelta(hours=1), is_spilled=is_spilled)
+    broker_jobs.admit(sluice, job.queue, [job.pk])
+
+    assert maintenance.expire(timezone.now()) == 0
+    Job.objects.update(status=JobStatus.QUEUED)
+    assert Reconciler().run(timezone.now()).published == 1
+    start = lifecycle.Start(factories.make_token(job.pk), "worker-1", factories.claim(sluice, job.queue).waited)
+    assert lifecycle.apply([start])[0].status is JobStatus.RUNNING
 
 
 def test_while_redis_is_away_the_clock_goes_on_as_it_was(sluice: Broker, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,13 +14,19 @@ local function meter(id, reserved)
   if reserved.owner ~= '' then call('HSET', P .. 'e:' .. id, 'i', reserved.owner) end
 end
 
+-- One that was let in lately came then, by this clock; its row has that of another machine. A retry is of long ago.
+local function arrival_of(given, reserved, counts)
+  if given == '' then return now end
+  return reserved and counts ~= '0' and int(reserved.at) or given
+end
+
 local function publish(queue, id, tenant, prompt, expected, estimate, arrival, mailbox, streamed, weight, bytes, alone,
     counts)
   local reserved = end_reservation(id, true)
   if call('EXISTS', P .. 'e:' .. id) == 1 then return 0 end
   set_weight(tenant, weight)
   local entry = { queue = queue, tenant = tenant, prompt = prompt, expected = expected, estimate = estimate,
-    bytes = bytes, arrival = arrival ~= '' and arrival or now, alone = alone == '1' and alone or nil }
+    bytes = bytes, arrival = arrival_of(arrival, reserved, counts), alone = alone == '1' and alone or nil }
   call('HSET', P .. 'e:' .. id, 'q', queue, 't', tenant, 'p', prompt, 'x', expected, 'e', estimate, 'a', entry.arrival)
   if bytes ~= '0' then call('HSET', P .. 'e:' .. id, 'r', bytes) end
   if reserved and reserved.metered == 1 then meter(id, reserved) end
