@@ -1,5 +1,6 @@
 """What use costs, what may be spent, and what was."""
 
+from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
@@ -15,13 +16,26 @@ from inference.models import Budget, Price, Usage
 from inference.templatetags import shown
 
 
+def _amount(field: str, description: str) -> Callable[[Price], str]:
+    """Return a column that shows a price to the last digit, with its currency."""
+
+    @admin.display(description=description, ordering=field)
+    def column(price: Price) -> str:
+        return f"{getattr(price, field).normalize():f} {settings.CURRENCY}"
+
+    return column
+
+
 @admin.register(Price)
 class PriceAdmin(LimitAdmin):
     """The price list. A price that is in force is not changed: another one follows it."""
 
     form = PriceForm
     list_display = (
-        *("model", "tier", "valid_from", "prompt_per_million", "output_per_million", "per_engine_second"),
+        *("model", "tier", "valid_from"),
+        _amount("prompt_per_million", "per million prompt tokens"),
+        _amount("output_per_million", "per million output tokens"),
+        _amount("per_engine_second", "per engine second"),
         "is_in_force",
     )
     list_filter = ("model", "tier")

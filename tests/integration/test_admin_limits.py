@@ -81,6 +81,13 @@ def test_a_price_to_come_begins_when_it_says(page: Client) -> None:
     assert Price.objects.get().valid_from == moment
 
 
+def test_a_price_is_listed_to_its_last_digit_with_the_currency(page: Client) -> None:
+    Price.objects.create(model_id=factories.MODEL, prompt_per_million="0.125", output_per_million=1200)
+    listed = page.get(url(Price, "changelist")).content.decode()
+
+    assert {"0.125 USD", "1200 USD", "0 USD"} <= set(re.findall(r"[\d.]+ USD", listed))
+
+
 def test_an_objective_later_than_the_deadline_is_refused(page: Client) -> None:
     fields = fields_of(Tier.objects.get(name="standard"), target_wait_seconds="301")
 
