@@ -30,6 +30,12 @@ _OF_THE_PROMPT: Final = "messages: "
 _MAX_TOKENS: Final = re.compile(r"\bmax_(completion_)?tokens\b")
 
 
+OUT_OF_RANGE: Final = {
+    "min_value": "%(value)s is too small: at least %(limit_value)s.",
+    "max_value": "%(value)s is too large: at most %(limit_value)s.",
+}
+
+
 class PromptForm(forms.Form):
     """One prompt, to one model, in one tier."""
 
@@ -44,12 +50,14 @@ class PromptForm(forms.Form):
         min_value=1,
         max_value=MOST_MAX_TOKENS,
         required=False,
+        error_messages=OUT_OF_RANGE,
         help_text="Empty: as many as fit.",
     )
     temperature = forms.FloatField(
         min_value=TEMPERATURES.low,
         max_value=TEMPERATURES.high,
         required=False,
+        error_messages=OUT_OF_RANGE,
         widget=forms.NumberInput(attrs={"step": "0.1"}),
         help_text="Empty: the model's own.",
     )
@@ -59,6 +67,7 @@ class PromptForm(forms.Form):
         super().__init__(data, initial=chosen | {"max_tokens": DEFAULT_MAX_TOKENS})
         self.fields["model"].choices = [(name, name) for name in limits.models]  # type: ignore[attr-defined]
         self.fields["tier"].choices = [(name, name) for name in limits.tiers]  # type: ignore[attr-defined]
+        del self.fields["prompt"].widget.attrs["maxlength"]  # a browser cuts what is pasted, and says nothing
         if self.is_bound:  # a part of a page that is in use: the focus stays where it is
             del self.fields["prompt"].widget.attrs["autofocus"]
 

@@ -49,8 +49,8 @@ def until(moment: datetime | None) -> str:
 
 @register.filter
 def words(code: str) -> str:
-    """Return a code as people say it: `no free slot`."""
-    return code.replace("_", " ")
+    """Return a code as people say it: `no free slot`, `no free KV`."""
+    return code.replace("_", " ").replace("kv", "KV")
 
 
 @register.filter

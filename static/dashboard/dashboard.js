@@ -28,6 +28,13 @@ document.addEventListener("htmx:beforeRequest", (event) => {
 setInterval(refresh, BOARD_EVERY_MS);
 document.addEventListener("visibilitychange", refresh);
 
+// A button that is gone leaves the focus nowhere: to the job that it was of.
+document.addEventListener("htmx:afterSettle", (event) => {
+  const { verb, elt } = event.detail.requestConfig || {};
+  if (verb !== "post" || document.activeElement !== document.body) return;
+  (byId(elt.id.replace("cancel-", "open-")) || byId("answer"))?.focus();
+});
+
 // --- what goes wrong -----------------------------------------------------------------------------------------
 
 function notice(text) {
