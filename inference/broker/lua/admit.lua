@@ -11,7 +11,6 @@
 --      {requests and tokens of the key in a minute, ms until that has cleared, the same of the tenant} or '' each,
 --      {what was learned of outputs, of speed, '' or, if it took the jobs on hold, what it would have refused for, limit,
 --       value, more asked for; whether it spilled them} for each queue}. As inference/admission/decisions.py.
-local AIM = 0.6     -- of the longest wait, where turns leave a queue: it drains more slowly at times
 local now = now_ms()
 local queue_count, job_count, hold_ms, key_second, key_requests, key_tokens, tenant_requests, tenant_tokens, most_waiting,
   most_unfinished, payer_count = struct.unpack('<ddddddddddd', ARGV[2])
@@ -203,15 +202,6 @@ local function may_spill(queue, refused)
   return true
 end
 
--- Jobs per ms for which turns are given: as many as leave, but fewer the longer the others wait already. Turns are
--- honoured, so that what they had too many of would stay in the queue: nothing else takes it back.
-local function pace_of(queue)
-  local slots = queue.own_slots < 0 and queue.slots or queue.own_slots
-  local drain = drain_of(queue.name, slots / math.max(1, queue.work / queue.jobs), now)
-  local wait = queue.max_wait > 0 and measured_wait(queue.name, queue.waiting, now) or 0
-  return wait == 0 and drain or drain * math.min(1, AIM * queue.max_wait / wait)
-end
-
 local function check_queue(queue)
   queue.reserved = call('ZCARD', P .. 'r:' .. queue.name)
   if queue.reserved > 0 then
@@ -226,8 +216,10 @@ local function check_queue(queue)
     return nil
   end
   if refused[5] > refused[3] and refused[1] ~= 'wait' then return refused end    -- it never fits
+  local slots = queue.own_slots < 0 and queue.slots or queue.own_slots
+  local expected = slots / math.max(1, queue.work / queue.jobs)
   if queue.turn then use_turn(queue.name, ticket, tenant, queue.turn) end    -- else its room is kept for nobody
-  refused[6] = give_turn(queue.name, ticket, tenant, queue.jobs, pace_of(queue), now)
+  refused[6] = give_turn(queue.name, ticket, tenant, queue.jobs, drain_of(queue.name, expected, now), now)
   return refused
 end
 
