@@ -6,10 +6,14 @@ Nothing here reserves: the script does, in the same step. A property test holds 
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 from inference.admission.drained import NOTHING, Drained
 from inference.admission.terms import Asked, QueueTerms, Reason, Refusal
 from inference.admission.windows import Window
+
+BEARS: Final = 2
+"""Times the max wait, as measured, with which somebody is let in whose turn has come."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,8 +50,10 @@ class QueueFacts:
     has_turn: bool = False
     """Whether the asker's turn has come, by the virtual line."""
     kept: int = 0
-    """Those whose turn it is, refused before and asked to come back by now: room is kept for them (see `kept`)."""
-    own_kept: int = 0
+    """Those whose turn it is, refused before and asked to come back by now: room is kept for them."""
+    soon: int = 0
+    """Those, and the ones whose turn comes within `BEARS` times the max wait: nobody new goes before them."""
+    own_soon: int = 0
     """Of these, the asking tenant's."""
 
 
@@ -93,31 +99,28 @@ def decide(asked: Asked, amounts: Mapping[str, Amount], facts: Facts) -> Refusal
     return found[0] if found else None
 
 
-def kept(terms: QueueTerms, amount: Amount, facts: QueueFacts) -> int:
-    """Return how much room is kept from the jobs for others: none if they could start at once.
-
-    Else a slot would stay empty for somebody who may not come.
-    """
-    return facts.kept if _wait_by_work(terms, amount, facts, 0) else 0
-
-
-def wait_ms(terms: QueueTerms, amount: Amount, facts: QueueFacts, *, kept_jobs: int) -> int:
+def wait_ms(terms: QueueTerms, amount: Amount, facts: QueueFacts) -> int:
     """Return how long the last of the jobs would wait: the longer of what is expected and what was measured.
 
     0 if they could start at once. Of their tier's jobs, and those that room is kept for, only those count that go
     first if tenants take turns. Whose turn has come by the virtual line is let in at the rate at which jobs leave:
-    that changes no wait.
+    that changes no wait, but for what leaves more slowly than it did.
     """
-    wait = _wait_by_work(terms, amount, facts, kept_jobs)
-    if wait and not facts.has_turn:
-        wait = max(wait, facts.drained.wait_ms(facts.jobs + kept_jobs + amount.jobs))
-    return math.ceil(wait * _part_before(amount, facts, kept_jobs))
+    wait = _wait_by_work(terms, amount, facts, facts.soon)
+    measured = facts.drained.wait_ms(facts.jobs + facts.soon + amount.jobs)
+    wait_at_most = max(wait, measured / BEARS if facts.has_turn else measured)
+    return math.ceil(wait_at_most * _part_before(amount, facts))
 
 
-def _part_before(amount: Amount, facts: QueueFacts, kept_jobs: int) -> float:
+def _starts_at_once(terms: QueueTerms, amount: Amount, facts: QueueFacts) -> bool:
+    """Whether they could: then no room is kept from them, or a slot might stay empty for nobody."""
+    return _wait_by_work(terms, amount, facts, 0) == 0
+
+
+def _part_before(amount: Amount, facts: QueueFacts) -> float:
     tenants = facts.tier_tenants + (facts.tier_own == 0)
-    own = facts.tier_own + min(kept_jobs, facts.own_kept) + amount.jobs
-    return min(1, own * tenants / (facts.tier_waiting + kept_jobs + amount.jobs))
+    own = facts.tier_own + facts.own_soon + amount.jobs
+    return min(1, own * tenants / (facts.tier_waiting + facts.soon + amount.jobs))
 
 
 def _wait_by_work(terms: QueueTerms, amount: Amount, facts: QueueFacts, kept_jobs: int) -> int:
@@ -215,8 +218,8 @@ def is_spilled(terms: QueueTerms, amount: Amount, facts: QueueFacts) -> bool:
 
 
 def _queue(terms: QueueTerms, amount: Amount, facts: QueueFacts) -> Iterator[Refusal]:
-    caps, name, kept_jobs = terms.caps, terms.name, kept(terms, amount, facts)
-    taken = facts.jobs + kept_jobs
+    caps, name, is_at_once = terms.caps, terms.name, _starts_at_once(terms, amount, facts)
+    taken = facts.jobs + (0 if is_at_once else facts.kept)
     if taken + amount.jobs > caps.jobs:
         yield Refusal(Reason.QUEUE_JOBS, name, caps.jobs, taken, amount.jobs)
     for reason, limit, value, more in (
@@ -226,6 +229,6 @@ def _queue(terms: QueueTerms, amount: Amount, facts: QueueFacts) -> Iterator[Ref
     ):
         if limit is not None and value + more > limit:
             yield Refusal(reason, name, limit, value, more)
-    wait = wait_ms(terms, amount, facts, kept_jobs=kept_jobs)
+    wait = 0 if is_at_once else wait_ms(terms, amount, facts)
     if terms.max_wait_ms is not None and wait > terms.max_wait_ms:
         yield Refusal(Reason.WAIT, name, terms.max_wait_ms, wait, amount.jobs)

@@ -139,6 +139,7 @@ class Ledger:
         )
 
     def queue_facts(self, asked: Asked, terms: QueueTerms) -> QueueFacts:
+        soon = self.kept(terms.name, asked.ticket, decisions.BEARS * (terms.max_wait_ms or 0))
         behind = [h for h in (*self.reserved.values(), *self.waiting.values()) if h.queue in terms.line]
         own = [held for held in behind if held.queue == terms.name]
         return QueueFacts(
@@ -157,7 +158,8 @@ class Ledger:
             **self.turns_in_tier(terms.name, asked.tenant),
             has_turn=bool(self.turns_of(terms.name, asked.ticket)),
             kept=len(self.kept(terms.name, asked.ticket)),
-            own_kept=sum(asked.tenant in ticket for ticket in self.kept(terms.name, asked.ticket)),
+            soon=len(soon),
+            own_soon=sum(asked.tenant in ticket for ticket in soon),
         )
 
     def claim(self, job_id: UUID) -> None:
@@ -183,11 +185,12 @@ class Ledger:
     def turns_of(self, queue: str, ticket: str) -> list[float]:
         return [due for other, due in self.turns(queue) if other == ticket and due <= self.now_ms + EARLY_MS]
 
-    def kept(self, queue: str, ticket: str) -> list[str]:
+    def kept(self, queue: str, ticket: str, within_ms: int = 0) -> list[str]:
         """Return the tickets that room is kept for."""
+        last = self.now_ms + max(EARLY_MS, within_ms)
         own = self.turns_of(queue, ticket)
         others = [(other, due) for other, due in self.turns(queue) if other != ticket]
-        return [other for other, due in others if (due < min(own) if own else due <= self.now_ms + EARLY_MS)]
+        return [other for other, due in others if (due < min(own) if own else due <= last)]
 
     def window(self, name: str) -> Window:
         return self.windows.setdefault(name, Window(SECOND if name.startswith("burst:") else MINUTE))

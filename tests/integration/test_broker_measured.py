@@ -34,17 +34,18 @@ def _ask(first: int, jobs: int, max_wait_ms: int | None) -> Ask:
 
 @st.composite
 def _histories(draw: st.DrawFn) -> list[Step]:
-    """A queue that is filled and drained at some pace, with pauses; a probe, which takes no wait, tells it."""
+    """A queue that is filled and drained at some pace, with pauses; a probe tells it, for which it is too long."""
     paces = st.sampled_from((1, 900, 1_999, 2_000, 4_000))
     pauses = st.sampled_from((9_000, 13_000, 31_000))
     verbs = st.sampled_from(("claim", "claim", "claim", "ack", "ack", "ack", "release"))
     verb = st.builds(Verb, verbs, st.integers(0, 3), st.none())
     step: Any = st.one_of(verb, verb, st.builds(Pass, paces), st.builds(Pass, paces | pauses))
     history: list[Step] = []
+    takes_ms = st.sampled_from((0, 0, 1_500, 4_000))
     rounds = st.tuples(st.sampled_from((1, 1, 3)), st.lists(step, max_size=4))
     for number, (jobs, steps) in enumerate(draw(st.lists(rounds, min_size=15, max_size=30))):
         published = [Verb("publish", 0, None)] * jobs
-        history += [_ask(3 * number, jobs, None), *published, *steps, _ask(1000 + number, 1, 0)]
+        history += [_ask(3 * number, jobs, None), *published, *steps, _ask(1000 + number, 1, draw(takes_ms))]
     return history
 
 

@@ -125,7 +125,7 @@ end
 
 -- Which part goes before the last of these, if tenants take turns, of its tier's waiting jobs and those that room is kept
 -- for: none waits for another's dump.
-local function part_before(queue, kept)
+local function part_before(queue)
   local group = place(queue.name)
   if not group then return 1 end
   local busy = P .. 'busy:' .. group.name
@@ -134,16 +134,17 @@ local function part_before(queue, kept)
     if place(queue.all[i]) == group then waiting = waiting + call('ZCARD', P .. 'a:' .. queue.all[i]) end
   end
   if own == 0 then tenants = tenants + 1 end
-  return math.min(1, (own + math.min(kept, queue.own_kept) + queue.jobs) * tenants / (waiting + kept + queue.jobs))
+  return math.min(1, (own + queue.own_soon + queue.jobs) * tenants / (waiting + queue.soon + queue.jobs))
 end
 
 -- The longer of what is expected and what was measured, unless they could start at once. Whose turn has come by the line is
--- let in at the rate at which jobs leave: that changes no wait.
-local function wait_of(queue, kept)
-  local wait = wait_by_work(queue, kept)
+-- let in at the rate at which jobs leave: that changes no wait, but for what leaves more slowly than it did.
+local function wait_of(queue)
+  local wait = wait_by_work(queue, queue.soon)
   if wait == 0 then return 0 end
-  if not queue.turn then wait = math.max(wait, measured_wait(queue.name, queue.waiting + kept + queue.jobs, now)) end
-  return math.ceil(wait * part_before(queue, kept))
+  local measured = measured_wait(queue.name, queue.waiting + queue.soon + queue.jobs, now)
+  wait = math.max(wait, queue.turn and measured / BEARS or measured)
+  return math.ceil(wait * part_before(queue))
 end
 
 local function check_amount(what, queue, hash, names, most, limit, asked)
@@ -152,16 +153,16 @@ local function check_amount(what, queue, hash, names, most, limit, asked)
   if value + asked > limit then return refusal(what, queue.name, limit, value, asked) end
 end
 
--- Room that is kept for others whose turn has come. Who could start at once is let by: else a slot would stay empty
--- for somebody who may not come.
+-- Room that is kept for others whose turn has come; of the wait, also for those whose turn comes soon. Who could start at
+-- once is let by: else a slot would stay empty for somebody who may not come.
 local function kept_of(queue)
-  queue.own_kept = 0
+  queue.soon, queue.own_soon = 0, 0
   if call('EXISTS', turns_key(queue.name)) == 0 then return 0 end
   queue.turn = turn_of(queue.name, ticket, now)
-  local kept, own = turns_before(queue.name, ticket, tenant, queue.turn, now)
-  queue.own_kept = own
-  if kept > 0 and wait_by_work(queue, 0) == 0 then return 0 end
-  return kept
+  if wait_by_work(queue, 0) == 0 then return 0 end
+  local last = now + math.max(EARLY_MS, BEARS * queue.max_wait)
+  queue.soon, queue.own_soon = turns_before(queue.name, ticket, tenant, queue.turn, last, now)
+  return (turns_before(queue.name, ticket, tenant, queue.turn, now + EARLY_MS, now))
 end
 
 -- What a queue refuses for.
@@ -174,7 +175,7 @@ local function check_room(queue)
     or check_amount('queue_bytes', queue, 'bytes', own, 1, queue.cap_bytes, queue.bytes)
     or check_amount('model_bytes', queue, 'bytes', queue.all, queue.count, queue.cap_all, queue.bytes)
   if refused or queue.max_wait < 0 then return refused end
-  local wait = wait_of(queue, kept)
+  local wait = wait_of(queue)
   if wait > queue.max_wait then return refusal('wait', queue.name, queue.max_wait, wait, queue.jobs) end
 end
 

@@ -1,6 +1,7 @@
 -- When those may come back whom a full queue refused: places in a virtual line, which moves as the queue does. A
 -- request that comes back is known by its ticket: of another, even of the same key, it takes no place.
 local GRACE_MS, LONGEST_MS, EARLY_MS = 5000, 120000, 500
+local BEARS = 2           -- times the max wait, as measured, with which somebody is let in whose turn has come
 local MOST_PLACES = 8     -- of one ticket: it may be as many requests that ask the same, or one that asks all the time
 
 local function turns_key(queue) return P .. 'turns:' .. queue end
@@ -14,11 +15,10 @@ local function turn_of(queue, ticket, now)
   return found[1] and { member = found[1], due = tonumber(found[2]) } or nil
 end
 
--- Turns of others that have come before, and how many of them are the tenant's: their room is kept, as soon as they may
--- be used. Else who comes first takes it, and where turns come as fast as jobs leave, it is not made up for before the
--- line ends.
-local function turns_before(queue, ticket, tenant, turn, now)
-  local from, to = int(now - GRACE_MS), turn and '(' .. int(turn.due) or int(now + EARLY_MS)
+-- Turns of others that come before one's own or until a time, and how many of them are the tenant's: their room is kept.
+-- Else who comes first takes it, and where turns come as fast as jobs leave, it is not made up for before the line ends.
+local function turns_before(queue, ticket, tenant, turn, last, now)
+  local from, to = int(now - GRACE_MS), turn and '(' .. int(turn.due) or int(last)
   local own = call('ZCOUNT', tickets_turns(queue, ticket), from, to)
   return call('ZCOUNT', turns_key(queue), from, to) - own, call('ZCOUNT', tenants_turns(queue, tenant), from, to) - own
 end
