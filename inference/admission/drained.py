@@ -43,12 +43,15 @@ class Drained:
 NOTHING: Final = Drained(0, 0, 0)
 
 
-def drained(claimed: Window, oldest_ms: int | None, now_ms: int) -> Drained:
-    """Measure a queue by its claims, and when the oldest job came that may be claimed; None: there is none."""
+def drained(claimed: Window, oldest_ms: int | None, now_ms: int, *, back_ms: int = 0) -> Drained:
+    """Measure a queue by its claims, and when the oldest job came that may be claimed; None: there is none.
+
+    `back_ms` is when one came back to it, with its first arrival: before that the oldest did not wait here.
+    """
     live, width = claimed.live(now_ms), claimed.size.width_ms
     if oldest_ms is None or not live:
         return NOTHING
-    start = max(oldest_ms, _row_start(live, claimed.size, now_ms) * width)
+    start = max(oldest_ms, back_ms, _row_start(live, claimed.size, now_ms) * width)
     since = math.ceil(start / width) * width
     jobs = sum(bucket.requests for bucket in live if bucket.at * width >= since)
     is_moving = live[-1].at >= now_ms // width - 1

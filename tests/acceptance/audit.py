@@ -54,6 +54,7 @@ EXPIRING_KEYS: Final[Mapping[str, int]] = {
     "drained:*": 32,
     "starts:*": 87_300,
     "turns:*": 125,
+    "back:*": 30,
     "next:*": 120,
     "spent:*": KEPT_SECONDS,
     "lock:*": 3,

@@ -81,6 +81,8 @@ class Ledger:
     windows: dict[str, Window] = field(default_factory=dict)
     spilled: dict[UUID, Held] = field(default_factory=dict)
     claimed: dict[str, Window] = field(default_factory=dict)
+    back: dict[str, int] = field(default_factory=dict)
+    """When a job came back to the queue last, ms."""
 
     def ask(self, asked: Asked) -> tuple[Refusal | None, dict[str, Refusal], set[str]]:
         """Decide, and keep what was taken; says what queues took on hold, and which spilled."""
@@ -169,7 +171,8 @@ class Ledger:
 
     def drained(self, queue: str) -> Drained:
         came = [held.published_ms for held in self.waiting.values() if held.queue == queue]
-        return drained(self.claimed.get(queue, Window(HALF_MINUTE)), min(came, default=None), self.now_ms)
+        claimed, back_ms = self.claimed.get(queue, Window(HALF_MINUTE)), self.back.get(queue, 0)
+        return drained(claimed, min(came, default=None), self.now_ms, back_ms=back_ms)
 
     def turns_in_tier(self, queue: str, tenant: str) -> dict[str, int]:
         tier = queue.rpartition(".")[0]

@@ -109,6 +109,7 @@ class Both:
         if held := self.ledger.leased.pop(job_id, None):
             assert self.broker.release(self.claims.pop(job_id).token)
             self.ledger.waiting[job_id] = held
+            self.ledger.back[held.queue] = self.ledger.now_ms
 
     def cancel(self, step: Verb) -> None:
         job_id = chosen({**self.ledger.waiting, **self.ledger.spilled}, step)

@@ -80,6 +80,15 @@ class Engine:
         _, _, token = self._running.pop()
         assert self.broker.release(token, backoff=Backoff(3_600.0, 3_600.0))
 
+    def lose_what_runs(self) -> list[Token]:
+        """Let the worker die that runs it all, beside one that goes on."""
+        lost, self._running = [token for _, _, token in self._running], []
+        return lost
+
+    def take_back(self, lost: list[Token]) -> None:
+        """Let its leases end."""
+        assert all(self.broker.release(token) for token in lost)
+
     def _fill(self, now_ms: int) -> None:
         free = SLOTS - len(self._running)
         if not free or self.is_stopped:
@@ -188,3 +197,14 @@ def test_nor_for_those_of_another_who_were_told_to_come_back(engine: Engine) -> 
     engine.run(_arrivals(STANDARD, 2.0, ALL_MS), others=one_a_second)
     assert len([tenant for _, tenant in engine.refused if tenant == "ann"]) > 400
     assert not [tenant for _, tenant in engine.refused if tenant == "bob"]
+
+
+def test_jobs_that_come_back_after_a_crash_are_no_measure(engine: Engine) -> None:
+    """They came longer ago than the max wait, and are claimed as soon as a slot is free."""
+    arrivals = _arrivals(STANDARD, 0.9, 30_000)
+    engine.run([each for each in arrivals if each[0] < 10_000])
+    lost = engine.lose_what_runs()
+    engine.run([each for each in arrivals if 10_000 <= each[0] < 16_000])
+    engine.take_back(lost)
+    engine.run([each for each in arrivals if each[0] >= 16_000])
+    assert not engine.refused

@@ -17,13 +17,13 @@ local function row_start(buckets, now)
   return at > math.floor(now / HALF_MINUTE.width) - HALF_MINUTE.count and at + 1 or at
 end
 
--- Jobs that were claimed since the oldest came, as far back as is known, in `ms` of whole buckets. `waited` is how long that
+-- Jobs that were claimed since the oldest came, or the last came back, as far back as is known, in `ms` of whole buckets. `waited` is how long that
 -- one has waited while others were claimed: 0 once none is, since that is for another reason. nil: nothing is known.
 local function drained_of(queue, now)
   local oldest, buckets = oldest_of(queue), read_window('drained:' .. queue, HALF_MINUTE, now).buckets
   if not oldest or #buckets == 0 then return nil end
   local width, jobs = HALF_MINUTE.width, 0
-  local from = math.max(oldest, row_start(buckets, now) * width)
+  local from = math.max(oldest, row_start(buckets, now) * width, tonumber(call('GET', P .. 'back:' .. queue) or 0))
   local since = math.ceil(from / width) * width
   for _, bucket in ipairs(buckets) do
     if bucket.at * width >= since then jobs = jobs + bucket.requests end

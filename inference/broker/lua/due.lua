@@ -39,7 +39,9 @@ local function line_up_delayed(queue)
     local entry = read(id)
     if entry then line_up(id, entry) else drop_lost(id, queue) end
   end
-  if #ids > 0 then ring(queue, #ids) end
+  if #ids == 0 then return end
+  note_return(queue)
+  ring(queue, #ids)
 end
 
 for _, queue in ipairs(call('HKEYS', P .. 'queues')) do line_up_delayed(queue) end

@@ -14,6 +14,7 @@ call('HDEL', P .. 'e:' .. id, 'd', 'u')
 call('HSET', P .. 'e:' .. id, 'q', queue)
 entry.queue, entry.delayed = queue, nil
 enqueue(id, entry, from_ms)
+note_return(queue)
 ring(queue, 1)
 local group = place(queue)
 call('HSET', P .. 'came:' .. group.model, group.tier, now)

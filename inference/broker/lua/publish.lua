@@ -35,6 +35,7 @@ local function publish(queue, id, tenant, prompt, expected, estimate, arrival, m
   if entry.alone then call('HSET', P .. 'e:' .. id, 'y', '1') end
   if counts == '0' then call('HSET', P .. 'e:' .. id, 'j', '-') end
   enqueue(id, entry)
+  if arrival ~= '' then note_return(queue) end
   rings[queue] = (rings[queue] or 0) + 1
   return 1
 end

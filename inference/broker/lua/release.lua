@@ -21,6 +21,7 @@ if first_ms > 0 then
   from_ms = now_ms() + math.floor(math.min(first_ms * 2 ^ doublings, tonumber(ARGV[6])) * tonumber(ARGV[7]))
 end
 enqueue(id, entry, from_ms)
+if not from_ms then note_return(entry.queue) end
 ring(entry.queue, 1)
 if has_sent and ARGV[4] == '1' then announce(id, entry, 'interrupted', claim, '', false) end
 return 1

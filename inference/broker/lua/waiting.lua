@@ -21,6 +21,9 @@ local function line_up(id, entry)
   if is_back or call('ZRANK', own_order, id) == 0 then refresh(group, entry.tenant) end
 end
 
+-- Some came back to a queue, with their first arrival: how old its oldest is says nothing of the queue before that.
+local function note_return(queue) call('SET', P .. 'back:' .. queue, int(now_ms()), 'PX', '30000') end
+
 -- Make an entry wait, if `from_ms` is given claimable only from then on. Its hash is there, and it is in no queue.
 local function enqueue(id, entry, from_ms)
   call('ZADD', P .. 'a:' .. entry.queue, entry.arrival, id)
