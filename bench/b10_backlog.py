@@ -12,9 +12,10 @@ import uuid_utils.compat
 
 from bench import places, statistics
 from bench.row import Measured, Row, Say
-from inference import broker
+from inference import broker, routing
 from inference.admission.terms import Asked, QueueTerms, Wanted
 from inference.broker import Broker, Claimed, ClaimRequest, Credit, Entry, TierTerms
+from inference.capacity import Weightier
 from inference.guards import Load, Room
 from inference.limits import KeyLimits, QueueCaps, TenantLimits
 
@@ -209,7 +210,8 @@ def _again(ours: Broker, claimed: Sequence[Claimed], server: _Server) -> None:
 
 def _asked(entry: Entry) -> Asked:
     """Ask for room with every limit there is, none of them reached."""
-    most = 1 << 40
+    most, tier = 1 << 40, routing.parse(entry.queue).tier
+    weights = {name: terms.weight / TIERS[tier].weight for name, terms in TIERS.items() if name != tier}
     terms = QueueTerms(
         name=entry.queue,
         caps=QueueCaps(most, most, most),
@@ -219,7 +221,8 @@ def _asked(entry: Entry) -> Asked:
         output_ms=1.0,
         expected_tokens=entry.expected_tokens,
         model_bytes=most,
-        line=QUEUES,
+        line=_of_tier(tier),
+        before=tuple(Weightier(ratio, _of_tier(name)) for name, ratio in weights.items()),
     )
     return Asked(
         tenant=entry.tenant,
@@ -229,6 +232,10 @@ def _asked(entry: Entry) -> Asked:
         queues=[terms],
         jobs=[Wanted(entry.job_id, entry.queue, entry.prompt_tokens, entry.expected_tokens, 300)],
     )
+
+
+def _of_tier(tier: str) -> tuple[str, ...]:
+    return tuple(queue for queue in QUEUES if routing.parse(queue).tier == tier)
 
 
 def _used_bytes(ours: Broker) -> int:

@@ -5,7 +5,7 @@ does not refuse. Where none is live, and the model may be started from none, one
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -149,16 +149,37 @@ def share(tier: TierLimits, tiers: Sequence[TierLimits], emergency: float) -> fl
     return 1.0 - (1.0 - emergency) * urgent_first.index(tier.weight) / (len(urgent_first) - 1)
 
 
-def line(
-    queue: routing.QueueName, tiers: Iterable[TierLimits], lengths: Iterable[str]
-) -> tuple[list[str], list[str]]:
-    """Return the queues that a job waits behind, its own among them, and the model's others."""
-    known = {tier.name: tier.weight for tier in tiers}
-    own = known.get(queue.tier, 0.0)
-    ahead: list[str] = []
-    others: list[str] = []
-    lengths = list(lengths)
-    for name, weight in known.items():
-        names = [f"{queue.model}.{name}.{length}" for length in lengths]
-        (ahead if weight >= own else others).extend(names)
-    return (ahead if str(queue) in ahead else [str(queue), *ahead]), others
+@dataclass(frozen=True, slots=True)
+class Weightier:
+    """A tier as heavy as another one, or heavier."""
+
+    ratio: float
+    """Its weight over that one's: so many times its service the scheduler gives it, as long as both have work."""
+    queues: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A model's queues as a job that comes to one of them sees them."""
+
+    own: tuple[str, ...]
+    """Of its tier, its own among them."""
+    before: tuple[Weightier, ...]
+    others: tuple[str, ...]
+
+
+def line(queue: routing.QueueName, tiers: Iterable[TierLimits], lengths: Collection[str]) -> Line:
+    """Return what a job of `queue` waits behind, and what goes behind it."""
+    weights = {tier.name: tier.weight for tier in tiers}
+    own = weights.pop(queue.tier, min(weights.values(), default=1.0))
+    queues = {name: _queues(queue.model, name, lengths) for name in weights}
+    ours = _queues(queue.model, queue.tier, lengths)
+    return Line(
+        own=ours if str(queue) in ours else (str(queue), *ours),
+        before=tuple(Weightier(w / own, queues[name]) for name, w in weights.items() if w >= own),
+        others=tuple(name for tier, w in weights.items() if w < own for name in queues[tier]),
+    )
+
+
+def _queues(model: str, tier: str, lengths: Iterable[str]) -> tuple[str, ...]:
+    return tuple(f"{model}.{tier}.{length}" for length in lengths)

@@ -4,7 +4,7 @@ Nothing here reserves: the script does, in the same step. A property test holds 
 """
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -26,9 +26,11 @@ class QueueFacts:
     model_bytes: int
     """In all queues of its model."""
     line_jobs: int
-    """In its line."""
+    """In all queues of its tier."""
     line_work_ms: int
     """What those are expected to take, each for itself."""
+    before: Sequence[tuple[int, int]] = ()
+    """The same two of each weightier tier."""
     leases: int
     """Jobs that run, of all queues of its model."""
     work_ms: int = 0
@@ -106,15 +108,17 @@ def wait_ms(terms: QueueTerms, amount: Amount, facts: QueueFacts) -> int:
     first if tenants take turns. Whose turn has come by the virtual line is let in at the rate at which jobs leave:
     that changes no wait, but for what leaves more slowly than it did.
     """
-    wait = _wait_by_work(terms, amount, facts, facts.soon)
-    measured = facts.drained.wait_ms(facts.jobs + facts.soon + amount.jobs)
-    wait_at_most = max(wait, measured / BEARS if facts.has_turn else measured)
-    return math.ceil(wait_at_most * _part_before(amount, facts))
+    part = _part_before(amount, facts)
+    wait = _wait_by_work(terms, amount, facts, facts.soon, part)
+    if not wait:
+        return 0
+    measured = facts.drained.wait_ms(facts.jobs + facts.soon + amount.jobs) * part
+    return math.ceil(max(wait, measured / BEARS if facts.has_turn else measured))
 
 
 def _starts_at_once(terms: QueueTerms, amount: Amount, facts: QueueFacts) -> bool:
     """Whether they could: then no room is kept from them, or a slot might stay empty for nobody."""
-    return _wait_by_work(terms, amount, facts, 0) == 0
+    return _wait_by_work(terms, amount, facts, 0, 1.0) == 0
 
 
 def _part_before(amount: Amount, facts: QueueFacts) -> float:
@@ -123,22 +127,43 @@ def _part_before(amount: Amount, facts: QueueFacts) -> float:
     return min(1, own * tenants / (facts.tier_waiting + facts.soon + amount.jobs))
 
 
-def _wait_by_work(terms: QueueTerms, amount: Amount, facts: QueueFacts, kept_jobs: int) -> int:
-    """Return how long the last would wait behind all of its line, once the free slots are taken.
+def _wait_by_work(terms: QueueTerms, amount: Amount, facts: QueueFacts, kept: int, part: float) -> int:
+    """Return how long the last would wait behind a part of its line, once the free slots are taken.
 
-    Where caps in flight leave the queue fewer slots, at least as long as behind its own jobs in those.
+    Of weightier tiers that counts which goes before that part by weight. Where caps in flight leave the queue
+    fewer slots, at least as long as behind its own jobs in those.
     """
-    known, work = facts.line_jobs + amount.jobs, facts.line_work_ms + amount.work_ms
-    wait = _wait(known, kept_jobs, work, terms.slots - facts.leases, terms.slots)
+    jobs, work = _ahead(amount, facts.line_jobs, facts.line_work_ms, kept, part)
+    more = [_by_weight(tier.ratio, work, *known) for tier, known in zip(terms.before, facts.before, strict=True)]
+    all_jobs, all_work = _added((jobs, work), more)
+    wait = _wait(all_jobs, all_work, terms.slots - facts.leases, terms.slots)
     if terms.own_slots is None:
         return wait
-    known, work = facts.jobs + amount.jobs, facts.work_ms + amount.work_ms
-    return max(wait, _wait(known, kept_jobs, work, terms.own_slots - facts.own_leases, terms.own_slots))
+    jobs, work = _ahead(amount, facts.jobs, facts.work_ms, kept, part)
+    return max(wait, _wait(jobs, work, terms.own_slots - facts.own_leases, terms.own_slots))
 
 
-def _wait(jobs: int, kept: int, work_ms: int, free: int, slots: int) -> int:
-    to_end = jobs + kept - max(0, free)
-    return 0 if to_end <= 0 else math.ceil(to_end * work_ms / max(1, jobs) / slots)
+def _ahead(amount: Amount, jobs: int, work_ms: int, kept: int, part: float) -> tuple[float, float]:
+    """Return the jobs that go first, with those that ask, and their work; what is not there yet takes the mean."""
+    ahead = (jobs + kept + amount.jobs) * part
+    return ahead, ahead * ((work_ms + amount.work_ms) / max(1, jobs + amount.jobs))
+
+
+def _by_weight(ratio: float, work: float, jobs: int, all_work: int) -> tuple[float, float]:
+    part = min(1, ratio * work / all_work) if all_work > 0 else 1
+    return jobs * part, all_work * part
+
+
+def _added(first: tuple[float, float], more: Iterable[tuple[float, float]]) -> tuple[float, float]:
+    jobs, work = first
+    for more_jobs, more_work in more:
+        jobs, work = jobs + more_jobs, work + more_work
+    return jobs, work
+
+
+def _wait(jobs: float, work: float, free: int, slots: int) -> int:
+    to_end = jobs - max(0, free)
+    return 0 if to_end <= 0 else math.ceil(to_end * work / jobs / slots)
 
 
 def _rates(asked: Asked, amounts: Mapping[str, Amount], facts: Facts) -> Iterator[Refusal]:

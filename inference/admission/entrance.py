@@ -173,7 +173,7 @@ def queue_terms(asks: Candidate, limits: Limits) -> QueueTerms:
         raise errors.Unavailable(message, code="no_worker", retry_after_seconds=refusals.HALTED_RETRY_SECONDS)
     caps, rates = limits.queue_caps(name, tier.name), _rates.get(model.name, estimates.configured(model))
     wait = capacity.max_wait_seconds(tier, caps, model, fleet)
-    line, others = capacity.line(asks.queue, limits.tiers.values(), limits.lengths)
+    line = capacity.line(asks.queue, limits.tiers.values(), limits.lengths)
     share = capacity.share(tier, list(limits.tiers.values()), model.emergency_watermark)
     everywhere = sum(each.model == model.name for each in replicas)
     return QueueTerms(
@@ -189,8 +189,9 @@ def queue_terms(asks: Candidate, limits: Limits) -> QueueTerms:
         model_bytes=round(capacity.model_bytes(model, everywhere) * share),
         held_jobs=tier.max_held_jobs if asks.may_be_held and tier.on_full is not OnFull.REJECT else 0,
         may_spill=asks.may_be_spilled and tier.on_full is OnFull.SPILL,
-        line=tuple(line),
-        others=tuple(others),
+        line=line.own,
+        before=line.before,
+        others=line.others,
         costs=limits.prices.units(model.name, tier.name, clock.reckoned()),
     )
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from uuid import UUID
 
+from inference.capacity import Weightier
 from inference.charges import FREE, UnitCosts
 from inference.estimates import Demand, Learned
 from inference.limits import (
@@ -65,7 +66,9 @@ class QueueTerms:
     may_spill: bool = False
     """Full, it takes them as spilled."""
     line: tuple[str, ...]
-    """Queues whose jobs it waits behind: of its own tier, itself too, and of weightier ones."""
+    """Queues whose jobs it waits behind: of its own tier, itself too."""
+    before: tuple[Weightier, ...] = ()
+    """Tiers as heavy as its own or heavier, whose jobs go before it by weight."""
     others: tuple[str, ...] = ()
     """The other queues of the model."""
     costs: UnitCosts = FREE

@@ -71,11 +71,13 @@ def _queue(owner: str, terms: QueueTerms) -> list[scripts.Argument]:
         terms.held_jobs,
         terms.may_spill,
         len(terms.line),
-        len(terms.line) + len(terms.others),
+        len(terms.line) + sum(len(tier.queues) for tier in terms.before) + len(terms.others),
         *terms.costs,
     )
+    weights = _packed(*(number for tier in terms.before for number in (tier.ratio, len(tier.queues))))
     learned = keys.output(owner, name.model, name.length) if terms.learns else ""
-    return [terms.name, numbers, learned, keys.speed(name.model), *terms.line, *terms.others]
+    names = (*terms.line, *(queue for tier in terms.before for queue in tier.queues), *terms.others)
+    return [terms.name, numbers, weights, learned, keys.speed(name.model), *names]
 
 
 def _job(job: Wanted, place: int) -> tuple[bytes, bytes]:

@@ -1,5 +1,6 @@
 """What admission should know after any history: sets and sums beside the broker, decided on by the pure code."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 from uuid import UUID
@@ -19,6 +20,7 @@ from inference.limits import KeyLimits, QueueCaps, TenantLimits
 MODEL: Final = "m-1.5/x"
 TIERS: Final = ("realtime", "bulk")
 QUEUES: Final = tuple(f"{MODEL}.{tier}.{length}" for tier in TIERS for length in ("short", "long"))
+OF_TIER: Final = {tier: tuple(q for q in QUEUES if f".{tier}." in q) for tier in TIERS}
 TENANTS: Final = ("ann", "bob")
 GRACE_MS, EARLY_MS = 5000, 500
 
@@ -142,7 +144,7 @@ class Ledger:
 
     def queue_facts(self, asked: Asked, terms: QueueTerms) -> QueueFacts:
         soon = self.kept(terms.name, asked.ticket, decisions.BEARS * (terms.max_wait_ms or 0))
-        behind = [h for h in (*self.reserved.values(), *self.waiting.values()) if h.queue in terms.line]
+        behind = self.waiting_in(terms.line)
         own = [held for held in behind if held.queue == terms.name]
         return QueueFacts(
             jobs=len(own),
@@ -151,6 +153,7 @@ class Ledger:
             model_bytes=sum(h.bytes for h in (*self.reserved.values(), *self.waiting.values())),
             line_jobs=len(behind),
             line_work_ms=sum(held.work for held in behind),
+            before=[(len(w), sum(h.work for h in w)) for w in (self.waiting_in(t.queues) for t in terms.before)],
             leases=len(self.leased),
             work_ms=sum(held.work for held in own),
             own_leases=sum(held.queue == terms.name for held in self.leased.values()),
@@ -163,6 +166,9 @@ class Ledger:
             soon=len(soon),
             own_soon=sum(asked.tenant in ticket for ticket in soon),
         )
+
+    def waiting_in(self, queues: Sequence[str]) -> list[Held]:
+        return [held for held in (*self.reserved.values(), *self.waiting.values()) if held.queue in queues]
 
     def claim(self, job_id: UUID) -> None:
         held = self.leased[job_id] = self.waiting.pop(job_id)

@@ -11,8 +11,20 @@ from hypothesis import given, settings
 from inference import broker as broker_module
 from inference.admission.terms import Asked, QueueTerms, Reason, Wanted
 from inference.broker import Bounds, Broker, Claimed, ClaimRequest, Credit, Entry, TierTerms
+from inference.capacity import Weightier
 from tests.integration import scripts_by_clock
-from tests.integration.admission_ledger import QUEUES, TENANTS, Ask, Held, Ledger, Pass, Step, Verb, histories
+from tests.integration.admission_ledger import (
+    OF_TIER,
+    QUEUES,
+    TENANTS,
+    Ask,
+    Held,
+    Ledger,
+    Pass,
+    Step,
+    Verb,
+    histories,
+)
 from tests.integration.scripts_by_clock import START_MS, set_clock
 
 scripts_on_a_clock_of_the_tests = scripts_by_clock.scripts_on_a_clock_of_the_tests
@@ -191,8 +203,9 @@ def asked_of(step: Ask, ids: list[UUID]) -> Asked:
             model_bytes=step.model_bytes,
             held_jobs=step.held_jobs,
             may_spill=step.may_spill,
-            line=tuple(q for q in QUEUES if ".realtime." in q or ".bulk." in name),
-            others=tuple(q for q in QUEUES if ".bulk." in q and ".bulk." not in name),
+            line=OF_TIER["bulk" if ".bulk." in name else "realtime"],
+            before=(Weightier((1.0, 4.0)[step.first % 2], OF_TIER["realtime"]),) if ".bulk." in name else (),
+            others=() if ".bulk." in name else OF_TIER["bulk"],
         )
         for name in names
     ]

@@ -13,6 +13,7 @@ import pytest
 from inference import broker as broker_module
 from inference.admission.terms import Asked, QueueTerms, Wanted
 from inference.broker import Broker, ClaimRequest, Credit, Entry, TierTerms, Token
+from inference.capacity import Weightier
 from inference.limits import QueueCaps
 from inference.retries import Backoff
 from tests.integration import scripts_by_clock
@@ -110,7 +111,8 @@ def _asked(job_id: UUID, queue: str, tenant: str) -> Asked:
         prompt_ms=4.0,
         output_ms=4.0,
         expected_tokens=100,
-        line=(REALTIME, STANDARD) if queue == STANDARD else (REALTIME,),
+        line=(queue,),
+        before=(Weightier(4.0, (REALTIME,)),) if queue == STANDARD else (),
         others=() if queue == STANDARD else (STANDARD,),
     )
     return Asked(

@@ -191,9 +191,10 @@ def test_the_least_urgent_tier_is_refused_first() -> None:
 
 def test_a_job_waits_behind_its_own_tier_and_weightier_ones() -> None:
     tiers = [factories.make_tier_limits(name, weight=w) for name, w in (("r", 400.0), ("s", 100.0), ("b", 1.0))]
-    line, others = capacity.line(routing.QueueName("m", "s", "short"), tiers, ["short", "long"])
-    assert line == ["m.r.short", "m.r.long", "m.s.short", "m.s.long"]
-    assert others == ["m.b.short", "m.b.long"]
+    line = capacity.line(routing.QueueName("m", "s", "short"), tiers, ["short", "long"])
+    assert line.own == ("m.s.short", "m.s.long")
+    assert line.before == (capacity.Weightier(4.0, ("m.r.short", "m.r.long")),)
+    assert line.others == ("m.b.short", "m.b.long")
 
 
 @pytest.mark.parametrize(

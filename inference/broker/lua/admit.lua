@@ -3,10 +3,10 @@
 -- owner, ticket, month, {payer, its budget}...,
 -- {queue, numbers (caps in jobs, tokens, bytes and longest wait ms, each below 0 where there is none; slots; slots that caps
 -- in flight leave it, or below 0; ms a prompt token, ms an output token, expected output where nothing is known, bytes that
--- may wait in all queues or below 0, most jobs on hold, whether jobs may spill, how many of the queues that follow come
--- first in line, how many follow; billionths that a prompt token, an output token and a ms of service cost), keys of what was
--- learned of outputs and speed
--- less the prefix, all queues of the model...}...,  {id, numbers (which queue, prompt tokens, most output, bytes)}...
+-- may wait in all queues or below 0, most jobs on hold, whether jobs may spill, how many of the queues that follow are of its
+-- tier, how many follow; billionths that a prompt token, an output token and a ms of service cost), {the weight of a tier as
+-- heavy or heavier over its own, how many queues follow of it}... packed, keys of what was learned of outputs and speed
+-- less the prefix, all queues of the model: of its tier, of those tiers, the others...}...,  {id, numbers (which queue, prompt tokens, most output, bytes)}...
 -- ->  {what refuses or '', its name, limit, value, more asked for, ms until it may fit or '', of a budget what is spent,
 --      {requests and tokens of the key in a minute, ms until that has cleared, the same of the tenant} or '' each,
 --      {what was learned of outputs, of speed, '' or, if it took the jobs on hold, what it would have refused for, limit,
@@ -23,16 +23,22 @@ for i = 1, payer_count do
 end
 
 for i = 1, queue_count do
-  local queue = { name = ARGV[at], jobs = 0, tokens = 0, bytes = 0, work = 0, all = {} }
+  local queue, line_count, count = { name = ARGV[at], jobs = 0, tokens = 0, bytes = 0, work = 0 }, nil, nil
   queue.cap_jobs, queue.cap_tokens, queue.cap_bytes, queue.max_wait, queue.slots, queue.own_slots, queue.prompt_ms,
-    queue.output_ms, queue.expected, queue.cap_all, queue.most_held, queue.may_spill, queue.line, queue.count,
+    queue.output_ms, queue.expected, queue.cap_all, queue.most_held, queue.may_spill, line_count, count,
     queue.prompt_cost, queue.output_cost, queue.ms_cost = struct.unpack('<ddddddddddddddddd', ARGV[at + 1])
-  queue.output, queue.speed = ARGV[at + 2], ARGV[at + 3]
-  for j = 1, queue.count do queue.all[j] = ARGV[at + 3 + j] end
+  queue.output, queue.speed = ARGV[at + 3], ARGV[at + 4]
+  queue.all, queue.line, queue.before = { unpack(ARGV, at + 5, at + 4 + count) }, { unpack(ARGV, at + 5, at + 4 + line_count) }, {}
+  local from = at + 5 + line_count
+  for j = 1, #ARGV[at + 2], 16 do
+    local ratio, tier_count = struct.unpack('<dd', ARGV[at + 2], j)
+    table.insert(queue.before, { ratio = ratio, queues = { unpack(ARGV, from, from + tier_count - 1) } })
+    from = from + tier_count
+  end
   queue.learned = call('MGET', P .. queue.output, P .. queue.speed)
   local seen = queue.learned[1] and tonumber(string.match(queue.learned[1], '^(%S+)'))
   if seen then queue.expected = math.ceil(seen) end
-  queues[i], at = queue, at + 4 + queue.count
+  queues[i], at = queue, at + 5 + count
 end
 
 for i = 1, job_count do
@@ -92,35 +98,54 @@ local function check_budgets()
   end
 end
 
-local function sum_of(hash, names, most)
-  local sum, values = 0, call('HMGET', P .. hash, unpack(names, 1, most))
-  for i = 1, most do sum = sum + tonumber(values[i] or 0) end
+local function sum_of(hash, names)
+  local sum, values = 0, call('HMGET', P .. hash, unpack(names))
+  for i = 1, #names do sum = sum + tonumber(values[i] or 0) end
   return sum
 end
 
-local function cards(kind, names, most)
+local function cards(kind, names)
   local sum = 0
-  for i = 1, most do sum = sum + call('ZCARD', P .. kind .. names[i]) end
+  for _, name in ipairs(names) do sum = sum + call('ZCARD', P .. kind .. name) end
   return sum
 end
 
--- Ms that the last of these jobs would wait behind so many in `slots`, of which `leases` run. `kept` are not there yet.
-local function wait_behind(queue, waiting, kept, work, leases, slots)
-  local to_end = waiting + kept + queue.jobs - math.max(0, slots - leases)
+-- Ms until the last of so many jobs begins, of `work` together, in `slots` of which `leases` run.
+local function wait_behind(jobs, work, leases, slots)
+  local to_end = jobs - math.max(0, slots - leases)
   if to_end <= 0 then return 0 end
-  return math.ceil(to_end * (work + queue.work) / math.max(1, waiting + queue.jobs) / slots)
+  return math.ceil(to_end * work / jobs / slots)
 end
 
--- By what waits before them: behind all of its own and of weightier tiers; where caps in flight leave the queue fewer slots,
--- behind its own in those.
-local function wait_by_work(queue, kept)
-  local waiting = cards('a:', queue.all, queue.line) + cards('r:', queue.all, queue.line)
-  local leases, work = cards('l:', queue.all, queue.count), sum_of('work', queue.all, queue.line)
-  local wait = wait_behind(queue, waiting, kept, work, leases, queue.slots)
+-- Jobs that go before the last of these, with these, of a tier as heavy or heavier, and their work: the scheduler serves
+-- it no more than by weight.
+local function before_by_weight(tier, work)
+  local jobs = cards('a:', tier.queues) + cards('r:', tier.queues)
+  local all = jobs > 0 and sum_of('work', tier.queues) or 0
+  local part = all > 0 and math.min(1, tier.ratio * work / all) or 1
+  return jobs * part, all * part
+end
+
+-- What one of so many jobs of these queues takes, and of those that ask.
+local function mean_work(queue, names, jobs) return (sum_of('work', names) + queue.work) / math.max(1, jobs + queue.jobs) end
+
+-- By what waits before them: a part of its own tier and what goes before that of weightier ones; where caps in flight leave
+-- the queue fewer slots, behind its own in those. `kept` are not there yet.
+local function wait_by_work(queue, kept, part)
+  local waiting = cards('a:', queue.line) + cards('r:', queue.line)
+  local jobs = (waiting + kept + queue.jobs) * part
+  local own_work = jobs * mean_work(queue, queue.line, waiting)
+  local work = own_work
+  for _, tier in ipairs(queue.before) do
+    local more, more_work = before_by_weight(tier, own_work)
+    jobs, work = jobs + more, work + more_work
+  end
+  local wait = wait_behind(jobs, work, cards('l:', queue.all), queue.slots)
   if queue.own_slots < 0 then return wait end
   local own = { queue.name }
-  local own_wait = wait_behind(queue, queue.waiting, kept, sum_of('work', own, 1), cards('l:', own, 1), queue.own_slots)
-  return math.max(wait, own_wait)
+  jobs = (queue.waiting + kept + queue.jobs) * part
+  work = jobs * mean_work(queue, own, queue.waiting)
+  return math.max(wait, wait_behind(jobs, work, cards('l:', own), queue.own_slots))
 end
 
 -- Which part goes before the last of these, if tenants take turns, of its tier's waiting jobs and those that room is kept
@@ -128,11 +153,8 @@ end
 local function part_before(queue)
   local group = place(queue.name)
   if not group then return 1 end
-  local busy = P .. 'busy:' .. group.name
-  local waiting, own, tenants = 0, tonumber(call('HGET', busy, tenant) or 0), call('HLEN', busy)
-  for i = 1, queue.line do
-    if place(queue.all[i]) == group then waiting = waiting + call('ZCARD', P .. 'a:' .. queue.all[i]) end
-  end
+  local busy, waiting = P .. 'busy:' .. group.name, cards('a:', queue.line)
+  local own, tenants = tonumber(call('HGET', busy, tenant) or 0), call('HLEN', busy)
   if own == 0 then tenants = tenants + 1 end
   return math.min(1, (own + queue.own_soon + queue.jobs) * tenants / (waiting + queue.soon + queue.jobs))
 end
@@ -140,16 +162,16 @@ end
 -- The longer of what is expected and what was measured, unless they could start at once. Whose turn has come by the line is
 -- let in at the rate at which jobs leave: that changes no wait, but for what leaves more slowly than it did.
 local function wait_of(queue)
-  local wait = wait_by_work(queue, queue.soon)
+  local part = part_before(queue)
+  local wait = wait_by_work(queue, queue.soon, part)
   if wait == 0 then return 0 end
-  local measured = measured_wait(queue.name, queue.waiting + queue.soon + queue.jobs, now)
-  wait = math.max(wait, queue.turn and measured / BEARS or measured)
-  return math.ceil(wait * part_before(queue))
+  local measured = measured_wait(queue.name, queue.waiting + queue.soon + queue.jobs, now) * part
+  return math.ceil(math.max(wait, queue.turn and measured / BEARS or measured))
 end
 
-local function check_amount(what, queue, hash, names, most, limit, asked)
+local function check_amount(what, queue, hash, names, limit, asked)
   if limit < 0 then return nil end
-  local value = sum_of(hash, names, most)
+  local value = sum_of(hash, names)
   if value + asked > limit then return refusal(what, queue.name, limit, value, asked) end
 end
 
@@ -159,7 +181,7 @@ local function kept_of(queue)
   queue.soon, queue.own_soon = 0, 0
   if call('EXISTS', turns_key(queue.name)) == 0 then return 0 end
   queue.turn = turn_of(queue.name, ticket, now)
-  if wait_by_work(queue, 0) == 0 then return 0 end
+  if wait_by_work(queue, 0, 1) == 0 then return 0 end
   local last = now + math.max(EARLY_MS, BEARS * queue.max_wait)
   queue.soon, queue.own_soon = turns_before(queue.name, ticket, tenant, queue.turn, last, now)
   return (turns_before(queue.name, ticket, tenant, queue.turn, now + EARLY_MS, now))
@@ -171,9 +193,9 @@ local function check_room(queue)
   if queue.cap_jobs >= 0 and queue.waiting + kept + queue.jobs > queue.cap_jobs then
     return refusal('queue_jobs', queue.name, queue.cap_jobs, queue.waiting + kept, queue.jobs)
   end
-  local refused = check_amount('queue_tokens', queue, 'tokens', own, 1, queue.cap_tokens, queue.tokens)
-    or check_amount('queue_bytes', queue, 'bytes', own, 1, queue.cap_bytes, queue.bytes)
-    or check_amount('model_bytes', queue, 'bytes', queue.all, queue.count, queue.cap_all, queue.bytes)
+  local refused = check_amount('queue_tokens', queue, 'tokens', own, queue.cap_tokens, queue.tokens)
+    or check_amount('queue_bytes', queue, 'bytes', own, queue.cap_bytes, queue.bytes)
+    or check_amount('model_bytes', queue, 'bytes', queue.all, queue.cap_all, queue.bytes)
   if refused or queue.max_wait < 0 then return refused end
   local wait = wait_of(queue)
   if wait > queue.max_wait then return refusal('wait', queue.name, queue.max_wait, wait, queue.jobs) end
@@ -185,7 +207,7 @@ local function ever_fits(asked, limit) return limit < 0 or asked <= limit end
 local function may_hold(queue)
   return queue.most_held > 0 and ever_fits(queue.jobs, queue.cap_jobs) and ever_fits(queue.tokens, queue.cap_tokens)
     and ever_fits(queue.bytes, queue.cap_bytes)
-    and not check_amount('model_bytes', queue, 'bytes', queue.all, queue.count, queue.cap_all, queue.bytes)
+    and not check_amount('model_bytes', queue, 'bytes', queue.all, queue.cap_all, queue.bytes)
     and call('SCARD', P .. 'hold:' .. queue.name) + queue.jobs <= queue.most_held
 end
 
