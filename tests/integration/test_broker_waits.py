@@ -210,3 +210,10 @@ def test_jobs_that_come_back_after_a_crash_are_no_measure(engine: Engine) -> Non
     engine.take_back(lost)
     engine.run([each for each in arrivals if each[0] >= 16_000])
     assert not engine.refused
+
+
+def test_nobody_is_refused_for_a_weightier_tier_that_gives_it_its_share(engine: Engine) -> None:
+    one_a_second = [(at, STANDARD) for at in range(500, 30_000, 1_000)]
+    engine.run(_arrivals(REALTIME, 2.0, 30_000), others=one_a_second)
+    assert not engine.refused
+    assert max(engine.waits.values()) <= MAX_WAIT_MS
