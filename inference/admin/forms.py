@@ -1,9 +1,11 @@
 """Forms of limits: what no field can know of itself is checked here, and said in words."""
 
+from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import Any, ClassVar, Final
 
 from django import forms
+from django.forms.fields import InvalidJSONInput
 from unfold.widgets import UnfoldAdminTextInputWidget
 
 from inference import clock, snapshot
@@ -13,6 +15,9 @@ from inference.templatetags import shown
 
 FILLING_IN: Final = timedelta(hours=1)
 """What a form that proposes *now* may take until it is sent."""
+
+_OF_THE_WORKER: Final = ("host", "port", "uds", "api-key", "model", "served-model-name", "root-path", "ssl-")
+"""Options of vLLM by which a worker reaches its engine; a hyphen at the end: all that begin so."""
 
 
 class WordsField(forms.Field):
@@ -28,6 +33,21 @@ class WordsField(forms.Field):
     def to_python(self, value: Any) -> list[str]:
         """Return the words."""
         return value if isinstance(value, list) else [w.strip() for w in (value or "").split(",") if w.strip()]
+
+
+class JsonField(forms.JSONField):
+    """JSON as people type it: too deep, or with too long a number, it is wrong as well."""
+
+    def to_python(self, value: Any) -> Any:
+        """Return what it says. Raises ValidationError."""
+        try:
+            return super().to_python(value)
+        except (RecursionError, ValueError):
+            raise forms.ValidationError(self.error_messages["invalid"], code="invalid") from None
+
+    def bound_data(self, data: Any, initial: Any) -> Any:
+        """Return what is shown again: as it was typed, wrong or not."""
+        return initial if self.disabled or data is None else InvalidJSONInput(data)
 
 
 class LimitForm(forms.ModelForm):
@@ -129,6 +149,17 @@ def _said(bound: int | None) -> str:
 class ServedModelForm(LimitForm):
     """A model with options that its engine would start with."""
 
+    class Meta:
+        field_classes: ClassVar = {"engine_args": JsonField}
+
+    def clean_engine_args(self) -> list[str]:
+        """Refuse what would put the engine where its worker does not look for it."""
+        arguments: list[str] = self.cleaned_data["engine_args"] or []
+        if found := _of_the_worker(arguments):
+            told = f"{found} is set by the worker, which reaches its engine by it: leave it out."
+            raise forms.ValidationError(told)
+        return arguments
+
     def clean(self) -> dict[str, Any]:
         """Refuse what vLLM refuses, before an engine fails on it."""
         cleaned: dict[str, Any] = super().clean() or {}
@@ -137,6 +168,19 @@ class ServedModelForm(LimitForm):
             told = f"{batched} is less than max num seqs, {sequences}: a step must have a token for each sequence."
             self.refuse("max_num_batched_tokens", told)
         return cleaned
+
+
+def _of_the_worker(arguments: Iterable[str]) -> str | None:
+    """Return the first option of `_OF_THE_WORKER`; vLLM takes underscores for hyphens, and shortened names."""
+    for argument in arguments:
+        option = argument.partition("=")[0]
+        name = option.removeprefix("--").replace("_", "-").strip()
+        is_taken = any(
+            name.startswith(own) if own.endswith("-") else own.startswith(name) for own in _OF_THE_WORKER
+        )
+        if option.startswith("--") and name and is_taken:
+            return option
+    return None
 
 
 class QueueLimitForm(LimitForm):

@@ -91,9 +91,11 @@ def _month(asked: str | None, this_month: date) -> date:
     if not asked:
         return this_month
     try:
-        return datetime.strptime(asked, "%Y-%m").date()  # noqa: DTZ007 - a month has no zone but ours
-    except ValueError:
+        month = datetime.strptime(asked, "%Y-%m").date()  # noqa: DTZ007 - a month has no zone but ours
+        charges.next_month(month)  # the calendar's last one has none
+    except (ValueError, OverflowError):
         raise errors.InvalidRequest("month must be a month, as 2026-11", param="month") from None
+    return month
 
 
 def _last_months(month: date) -> list[date]:

@@ -3,7 +3,7 @@
 from django.core.exceptions import ValidationError
 from django.core.validators import MaxValueValidator, MinValueValidator, RegexValidator
 
-from inference import routing
+from inference import fields, routing
 
 LONGEST_SECONDS = 366 * 24 * 3600
 """Of any time that an admin sets: a year. More is a slip of the keyboard, and dates have an end."""
@@ -18,6 +18,8 @@ def list_of_strings(value: object) -> None:
     """Accept a JSON list of strings. Raises ValidationError."""
     if not isinstance(value, list) or not all(isinstance(v, str) for v in value):
         raise ValidationError('must be a list of strings, as ["a", "b"]')
+    if not all(map(fields.is_sound, value)):
+        raise ValidationError(fields.SOUND)
 
 
 def queue_name(value: str) -> None:

@@ -118,6 +118,18 @@ def test_what_cannot_be_answered_is_refused_and_named(api: Api) -> None:
     assert api.get(f"{USAGE}?group_by=day,colour").json()["error"]["param"] == "group_by"
 
 
+@pytest.mark.parametrize("first", ["0001-01-01", "9999-12-01"])
+def test_both_ends_of_the_calendar_are_answered(api: Api, first: str) -> None:
+    last = first[:-2] + "31"
+    use(first)
+    use(last)
+    for query in (f"from={first}&to={last}", f"to={last}"):
+        assert [row["day"] for row in ask(api, query)["rows"]] == [first, last]
+        assert [row["month"] for row in ask(api, f"{query}&group_by=month")["rows"]] == [first]
+        assert [row[0] for row in lines(api, query)[1:]] == [first, last]
+    assert api.get(f"{USAGE}?from={first}").status_code == 400, "more than thirteen months, or none"
+
+
 @pytest.mark.once
 def test_a_month_is_the_default(api: Api) -> None:
     found = ask(api, "to=2026-02-10")

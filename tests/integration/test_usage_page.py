@@ -64,6 +64,16 @@ def test_another_month_is_a_choice(member: Client) -> None:
     assert member.get(f"{PAGE}?month=may").status_code == 400
 
 
+@pytest.mark.parametrize(
+    ("month", "status"), [("0001-01", 200), ("9999-11", 200), ("9999-12", 400), ("0000-01", 400)]
+)
+def test_the_calendar_has_ends(member: Client, month: str, status: int) -> None:
+    answer = member.get(f"{PAGE}?month={month}")
+    assert answer.status_code == status
+    told = "month must be a month, as 2026-11" if status == 400 else "Nothing was used in"
+    assert told in answer.content.decode()
+
+
 def test_budgets_are_shown_with_what_is_spent(member: Client) -> None:
     use()
     Budget.objects.create(tenant_id="acme", monthly=Decimal(10))
