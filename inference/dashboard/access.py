@@ -15,6 +15,7 @@ from django.urls import reverse
 
 from inference import errors, halts, snapshot
 from inference.api.errors import headers, translate
+from inference.dashboard import texts
 from inference.models import Membership, Tenant
 from inference.submission import Caller
 
@@ -89,7 +90,7 @@ def problem(request: HttpRequest, error: errors.SluiceError) -> HttpResponse:
     """Return the error in words: a page, or for a request of htmx's the notice on the page."""
     is_part = is_htmx(request)
     template = "dashboard/_notice.html" if is_part else "dashboard/problem.html"
-    response = render(request, template, {"error": error}, status=error.status)
+    response = render(request, template, {"error": error, "told": texts.why(error)}, status=error.status)
     swap = {"HX-Retarget": "#notice", "HX-Reswap": "innerHTML"} if is_part else {}
     return with_headers(response, headers(error) | swap)
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 from django import forms
 
 from inference import errors, parameters
-from inference.api.errors import headers
+from inference.dashboard import texts
 from inference.limits import Limits
 
 MAX_PROMPT_CHARACTERS: Final = 200_000
@@ -80,14 +80,9 @@ class PromptForm(forms.Form):
 
     def refuse(self, error: errors.SluiceError) -> None:
         """Show why the request was not accepted, at the field that it is about if there is one."""
-        seconds, told = headers(error).get("Retry-After"), self._in_labels(error.message)
-        message = f"{told} Try again in {seconds} s." if seconds and error.status == 429 else told
         beginning = (error.param or "").partition("[")[0]
-        self.add_error(FIELDS.get(beginning), message)
+        self.add_error(FIELDS.get(beginning), texts.why(error, self._in_labels(error.message)))
 
     def _in_labels(self, message: str) -> str:
         """Return an error of the API's with the names that people see; that it is about the prompt goes unsaid."""
-        if message.startswith(_OF_THE_PROMPT):
-            message = message.removeprefix(_OF_THE_PROMPT)
-            message = message[:1].upper() + message[1:]
-        return _MAX_TOKENS.sub(str(self["max_tokens"].label), message)
+        return _MAX_TOKENS.sub(str(self["max_tokens"].label), message.removeprefix(_OF_THE_PROMPT))

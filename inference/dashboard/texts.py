@@ -1,9 +1,10 @@
-"""The prompt and the answer of a job as a person reads them. Text, never markup: templates escape it."""
+"""What a person reads: prompt and answer of a job, and why something did not work. Text, never markup."""
 
 import json
 from typing import Any, Final
 
-from inference import bodies
+from inference import bodies, errors
+from inference.api.errors import headers
 from inference.models import Job
 
 SHOWN_CHARACTERS: Final = 20_000
@@ -33,6 +34,15 @@ def answer(job: Job) -> str:
     calls = message.get("tool_calls")
     said = message.get("content") or choices[0].get("text") or (_pretty(calls) if calls else "")
     return cut(said)
+
+
+def why(error: errors.SluiceError, said: str = "") -> str:
+    """Return an error in sentences, `said` in place of its own message, and when to try again if that is known."""
+    said = said or error.message
+    seconds = headers(error).get("Retry-After")
+    told = said.removesuffix(" Try again.") if seconds else said
+    told = told[:1].upper() + told[1:] + ("" if told.endswith((".", "!", "?")) else ".")
+    return f"{told} Try again in {seconds} s." if seconds else told
 
 
 def cut(text: str) -> str:

@@ -49,24 +49,41 @@ function notice(text) {
 
 const OUT_OF_DATE = "This page is out of date: load it again.";
 const NO_ANSWER = "The server does not answer. Trying again …";
+const NOT_SENT = "The server does not answer. Once it does, look whether this arrived, and if not send it again.";
 let isAway = false;
+let isLost = false; // Something that is not sent again by itself: told until the next such, or a click.
 
-function tellAway() {
+function tellAway(verb) {
   isAway = true;
-  notice(NO_ANSWER);
+  isLost ||= verb === "post";
+  notice(isLost ? NOT_SENT : NO_ANSWER);
 }
 
-document.addEventListener("htmx:sendError", tellAway);
+function tellFound() {
+  if (isLost) notice(isAway ? NO_ANSWER : "");
+  isLost = false;
+}
+
+document.addEventListener("click", tellFound);
+document.addEventListener("htmx:beforeRequest", (event) => {
+  if (event.detail.requestConfig.verb === "post") tellFound();
+});
+document.addEventListener("htmx:sendError", (event) => tellAway(event.detail.requestConfig.verb));
 document.addEventListener("htmx:beforeSwap", (event) => {
-  const { xhr } = event.detail;
+  const { xhr, requestConfig } = event.detail;
+  const isPost = requestConfig.verb === "post";
   if (xhr.status < 400) {
-    if (isAway || event.detail.requestConfig.verb === "post") notice("");
+    if (isPost || (isAway && !isLost)) notice("");
     isAway = false;
   } else if (!xhr.getResponseHeader("HX-Retarget")) {
     // Not from one of our views: a proxy, or Django itself. Its page has no place in the middle of ours.
     event.detail.shouldSwap = false;
-    if (xhr.status >= 500) tellAway();
+    if (xhr.status >= 500) tellAway(requestConfig.verb);
     else notice(OUT_OF_DATE);
+  } else if (xhr.status >= 500 && !isPost) {
+    // What the board cannot show now it asks for again, and then there is nothing more to tell.
+    isAway = true;
+    if (isLost) event.detail.shouldSwap = false;
   }
 });
 

@@ -254,6 +254,31 @@ def test_what_is_wrong_with_the_form_is_said_at_the_field(admin: Admin) -> None:
     person.complaints.clear()  # the browser's word for the 422
 
 
+@pytest.mark.once
+def test_what_was_sent_while_the_server_was_away_is_told_until_a_click_and_an_outage_until_its_end(
+    admin: Admin,
+) -> None:
+    person = admin()
+    page, notice = person.page, person.page.locator("#notice")
+    page.route("**/dashboard/**", lambda route: route.abort())
+    expect(notice).to_have_text("The server does not answer. Trying again …")
+    page.get_by_label("Prompt", exact=True).first.fill("Hello")
+    page.get_by_role("button", name="Submit").click()
+    expect(notice).to_contain_text("look whether this arrived, and if not send it again.")
+
+    page.unroute("**/dashboard/**")
+    with page.expect_response("**/dashboard/board/**"):
+        pass
+    expect(notice).to_contain_text("look whether this arrived")
+    page.get_by_role("heading", name="Playground").click()
+    expect(notice).to_be_empty()
+    page.route("**/dashboard/board/**", lambda route: route.abort())
+    expect(notice).to_have_text("The server does not answer. Trying again …")
+    page.unroute("**/dashboard/board/**")
+    expect(notice).to_be_empty()
+    person.complaints.clear()  # the browser's word for what did not arrive
+
+
 @pytest.mark.parametrize("path", ["/login/", "/dashboard/"])
 def test_a_phone_never_scrolls_sideways(admin: Admin, visit: Visit, stack: Stack, path: str) -> None:
     person = visit("phone", "dark") if path == "/login/" else admin(size="phone", scheme="dark")

@@ -2,13 +2,15 @@
 
 import json
 import uuid
+from datetime import timedelta
 
 import pytest
 from django.contrib.auth.models import Group
 from django.test import Client
 from django.urls import reverse
+from django.utils import timezone
 
-from inference import lifecycle
+from inference import fleet, lifecycle
 from inference.broker import Broker
 from inference.models import Job, ServedModel
 from inference.states import FailureReason
@@ -63,6 +65,13 @@ def test_one_without_a_tenant_is_told_whom_to_ask(sluice: Broker) -> None:
 
     assert answer.status_code == 403
     assert "User new belongs to no tenant yet: ask an admin" in answer.content.decode()
+    assert "/admin/" not in answer.content.decode()
+
+
+def test_one_without_a_tenant_who_may_use_the_admin_is_led_back_to_it(sluice: Broker) -> None:
+    shown = browser_of(make_user("viewer", is_staff=True)).get(HOME).content.decode()
+    main = shown[shown.index("<main") :]
+    assert '<a href="/admin/">To the admin</a>' in main
 
 
 def test_operators_without_a_membership_work_for_the_default_tenant_and_viewers_for_none(sluice: Broker) -> None:
@@ -131,6 +140,17 @@ def test_a_user_retries_what_ended_badly_and_only_for_their_tenant(member: Clien
     assert "queued" in answers[0].content.decode()
     assert {job.id: job.status for job in Job.objects.all()} == {ours.id: "queued", theirs.id: "running"}
     assert sluice.held([ours.id])
+
+
+def test_an_expired_job_says_once_what_became_of_it(member: Client) -> None:
+    long_ago = timezone.now() - timedelta(hours=1)
+    fleet.report(factories.make_report(ready_at=long_ago, started_at=long_ago))  # else no deadline passes
+    job = factories.make_job(tenant="acme", created_at=long_ago)
+    assert lifecycle.apply([lifecycle.Expire(job.id)])[0].moved
+    shown = member.get(f"/dashboard/jobs/{job.id}/", headers=HTMX).content.decode()
+
+    assert shown.count('class="alert"') == 1
+    assert "Not started by its start deadline. Retry it, or submit it again in another tier." in shown
 
 
 def test_what_lives_or_succeeded_offers_no_retry(member: Client) -> None:

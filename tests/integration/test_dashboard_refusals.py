@@ -6,9 +6,11 @@ import django.db
 import pytest
 from django.test import Client
 
-from inference import selectors, submission
+from inference import errors, selectors, submission
 from inference.broker import Broker
+from inference.dashboard import texts
 from inference.models import Job, QueueLimit
+from tests import factories
 from tests.integration import dashboard_pages
 from tests.integration.dashboard_pages import BOARD, HTMX, QUEUE, SUBMIT, form, make_user
 
@@ -50,15 +52,38 @@ def test_a_full_queue_is_said_with_when_to_come_back(member: Client) -> None:
 
     assert answer.status_code == 429
     assert int(answer.headers["Retry-After"]) >= 1
-    assert f"queue {QUEUE} takes at most 0 waiting jobs" in answer.content.decode()
-    assert f"Try again in {answer.headers['Retry-After']} s." in answer.content.decode()
+    assert f"Queue {QUEUE} takes at most 0 waiting jobs" in answer.content.decode()
+    assert f"1 more asked for. Try again in {answer.headers['Retry-After']} s." in answer.content.decode()
+
+
+def test_a_refused_retry_is_said_with_when_to_come_back(member: Client) -> None:
+    QueueLimit.objects.create(queue=QUEUE, max_jobs=0)
+    job = factories.make_job(tenant="acme")
+    submission.cancel(caller=None, job_id=job.pk)
+    answer = member.post(f"/dashboard/jobs/{job.pk}/retry/", headers=HTMX)
+
+    assert f"1 more asked for. Try again in {answer.headers['Retry-After']} s." in answer.content.decode()
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (errors.Rejected("queue q is full", retry_after_seconds=29.2), "Queue q is full. Try again in 30 s."),
+        (errors.Rejected("The budget is spent.", retry_after_seconds=None), "The budget is spent."),
+        (errors.Unavailable("Nothing was accepted. Try again."), "Nothing was accepted. Try again in 2 s."),
+        (errors.Unavailable("Try it. Try again.", retry_after_seconds=None), "Try it. Try again."),
+        (errors.NotFound("There is no such job."), "There is no such job."),
+    ],
+)
+def test_an_error_is_sentences_and_says_once_when_to_try_again(error: errors.SluiceError, told: str) -> None:
+    assert texts.why(error) == told
 
 
 def test_without_redis_nothing_is_accepted_and_it_is_said(member: Client, without_redis: None) -> None:
     answer = member.post(SUBMIT, form(), headers=HTMX)
 
     assert answer.status_code == 503
-    assert "The queue cannot be reached; nothing was accepted. Try again." in answer.content.decode()
+    assert "The queue cannot be reached; nothing was accepted. Try again in 2 s." in answer.content.decode()
     assert Job.objects.count() == 0
 
 
