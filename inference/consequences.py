@@ -23,13 +23,26 @@ TIER_CAPS: Final = {"max_queued_jobs": "jobs", "max_queued_tokens": "tokens", "m
 """The same of a tier, for each of its queues."""
 
 
-def lowered(what: str, before: float | None, after: float | None, *, now: float, then: str) -> list[str]:
-    """Say that a cap falls below what there is `now`; None is no bound."""
-    if after is None or (before is not None and after >= before) or (now <= after and after > 0):
+def lowered(
+    what: str,
+    before: float | None,
+    after: float | None,
+    *,
+    now: float,
+    then: str,
+    there: str = "that there are now",
+) -> list[str]:
+    """Say that a cap falls below what there is `now`, in the words of `there`; None is no bound."""
+    if after is None or not _falls(before, after, now):
         return []
     if after <= 0:
         return [f"{what} of 0: {then.partition(' until ')[0]}."]
-    return [f"{what} of {_number(after)} is below the {_number(now)} that there are now: {then}."]
+    return [f"{what} of {_number(after)} is below the {_number(now)} {there}: {then}."]
+
+
+def _falls(before: Any, after: Any, now: Any) -> bool:
+    """Whether a cap, by falling, comes below what there is now, or to nothing."""
+    return bool((before is None or after < before) and (now > after or after <= 0))
 
 
 def of_queue(before: Any, after: Any, row: QueueRow, *, on_full: str) -> list[str]:
@@ -45,14 +58,14 @@ def of_queue(before: Any, after: Any, row: QueueRow, *, on_full: str) -> list[st
 
 def paused(row: QueueRow) -> str:
     """Of a pause."""
-    return f"Pause {row.queue}: nothing of it would start until it is resumed; {_jobs(row.jobs)} wait in it."
+    waiting = _who(row.jobs, "waits in it", "wait in it")
+    return f"Pause {row.queue}: nothing of it would start until it is resumed{waiting}."
 
 
 def drained(row: QueueRow) -> str:
     """Of a drain."""
-    return (
-        f"Drain {row.queue}: it would take no more jobs (503) until it is resumed; {_jobs(row.jobs)} wait in it."
-    )
+    waiting = _who(row.jobs, "waits in it", "wait in it")
+    return f"Drain {row.queue}: it would take no more jobs (503) until it is resumed{waiting}."
 
 
 def above_capacity(cap: int | None, row: QueueRow, max_wait: float | None) -> str:
@@ -80,6 +93,7 @@ def of_tier(before: Any, after: Any, rows: Sequence[QueueRow]) -> list[str]:
         before.max_wait_seconds,
         after.max_wait_seconds,
         now=round(max(waits, default=0.0), 1),
+        there="that a new job would wait now",
         then=then,
     )
 
@@ -100,8 +114,8 @@ def of_model(before: Any, after: Any, rows: Sequence[QueueRow]) -> list[str]:
         then=REFUSED,
     )
     if before.enabled and not after.enabled:
-        waiting = _jobs(sum(row.jobs for row in rows))
-        told.append(f"Disable model {after}: requests get 404; {waiting} waiting would not start.")
+        waiting = _who(sum(row.jobs for row in rows), "that waits would not start", "that wait would not start")
+        told.append(f"Disable model {after}: requests get 404{waiting}.")
     return told
 
 
@@ -129,23 +143,39 @@ def of_key(before: Any, after: Any, *, unfinished: int) -> list[str]:
     return told + ([revoked(after, unfinished)] if after.revoked and not before.revoked else [])
 
 
-def of_budget(before: Any, after: Any, *, spent: Decimal) -> list[str]:
-    """Of a change of a budget, of which so much is spent this month."""
-    then = "what costs gets 429 until the month ends"
-    return lowered(
-        f"Budget of {after.tenant_id}", float(before.monthly), float(after.monthly), now=float(spent), then=then
-    )
+def of_budget(before: Any, after: Any, *, spent: Decimal, write: Callable[[Decimal], str]) -> list[str]:
+    """Of a change of a budget, of which so much is spent this month; `write` writes an amount."""
+    if not _falls(before.monthly, after.monthly, spent):
+        return []
+    below = f" is below the {write(spent)} that is spent this month" if after.monthly else ""
+    cap = f"Budget of {after.tenant_id} of {write(after.monthly)}{below}"
+    return [f"{cap}: what costs gets 429 until the month ends."]
 
 
 def revoked(key: Any, unfinished: int) -> str:
     """Of the end of a key."""
-    left = f"{_jobs(unfinished)} that it sent still wait or run, and go on; nobody could ask for them with it"
-    return f"Revoke key {key.name} of {key.tenant_id}, for ever: requests with it get 401; {left}."
+    left = _who(
+        unfinished,
+        "that it sent still waits or runs, and goes on; nobody could ask for it with the key",
+        "that it sent still wait or run, and go on; nobody could ask for them with the key",
+    )
+    return f"Revoke key {key.name} of {key.tenant_id}, for ever: requests with it get 401{left}."
 
 
 def of_worker(name: str, in_flight: int) -> str:
     """Of a pause or drain of a worker."""
-    return f"{name} would claim nothing more until it is resumed; {_jobs(in_flight)} that it runs go on."
+    left = _who(in_flight, "that it runs goes on", "that it runs go on")
+    return f"{name} would claim nothing more until it is resumed{left}."
+
+
+def cancelled(waiting: int, running: int, finished: int) -> str:
+    """Of a cancel of so many jobs."""
+    ends = " and ".join(
+        f"{_number(count)} {how}" for count, how in ((waiting, "queued"), (running, "running")) if count
+    )
+    one = waiting + running == 1
+    told = f"Cancel {ends} job{'' if one else 's'}: {'it ends' if one else 'they end'} without an answer"
+    return told + _who(finished, "has ended already and stays", "have ended already and stay") + "."
 
 
 def _caps(
@@ -206,5 +236,6 @@ def _number(value: float) -> str:
     return f"{value:,.15g}".replace(",", "\u202f")
 
 
-def _jobs(count: int) -> str:
-    return f"{_number(count)} job{'' if count == 1 else 's'}"
+def _who(count: int, does: str, they_do: str) -> str:
+    """Return the end of a sentence about so many jobs; nothing of none."""
+    return f"; {_number(count)} {f'job {does}' if count == 1 else f'jobs {they_do}'}" if count else ""

@@ -6,11 +6,12 @@ revert undoes that edit alone.
 """
 
 from collections.abc import Mapping
+from datetime import datetime
 from decimal import Decimal
 from typing import Any, Final, TypeVar
 
 from django.apps import apps
-from django.db.models import AutoField, ForeignKey, ManyToManyField, Model
+from django.db.models import AutoField, DateTimeField, ForeignKey, ManyToManyField, Model
 
 from inference.models import ApiKey, Edit, EditKind
 
@@ -97,14 +98,28 @@ def title_of(edit: Edit) -> str:
     return name if name.startswith(kind) else f"{kind} {name}"
 
 
+def label(edit: Edit, name: str) -> str:
+    """Return what pages call a field of the edit: `paused`; one that the table has no more, by its name."""
+    field = _field(model_of(edit), name)
+    return str(field.verbose_name) if field else name.replace("_", " ")
+
+
 def named(edit: Edit) -> Values:
     """Return the edit's values with names in place of the numbers of other rows."""
     model = model_of(edit)
     return {name: [_named(model, name, value) for value in pair] for name, pair in edit.values.items()}
 
 
+def _field(model: type[Model] | None, name: str) -> Any:
+    """Return a field that people may set; None if there is none of that name."""
+    fields = [*model._meta.concrete_fields, *model._meta.many_to_many] if model else []
+    return next((field for field in fields if field.name == name), None)
+
+
 def _named(model: type[Model] | None, name: str, value: Any) -> Any:
-    field = next((field for field in model._meta.get_fields() if field.name == name), None) if model else None
+    field = _field(model, name)
+    if isinstance(field, DateTimeField) and isinstance(value, str):
+        return datetime.fromisoformat(value)
     if not isinstance(field, ForeignKey | ManyToManyField) or value is None:
         return value
     other: Any = field.related_model

@@ -73,7 +73,7 @@ NAVIGATION: Final = [
         "People and history",
         _list("Users", "person", "user", "auth"),
         _list("Roles", "group", "group", "auth"),
-        _list("Edits", "history", "edit"),
+        _list("History", "history", "edit"),
     ),
 ]
 

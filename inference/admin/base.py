@@ -53,6 +53,8 @@ class ModelAdmin(unfold.ModelAdmin):
 class TabularInline(unfold.TabularInline):
     """Rows below another row, as unfold draws them."""
 
+    empty_value_display = shown.NONE
+
 
 class LimitAdmin(WithHistory, Confirms, SavesChanges, WarnsAfterSave, ModelAdmin):
     """Rows that people edit: with a history, a way back, and a question where a change takes something away."""

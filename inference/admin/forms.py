@@ -9,7 +9,7 @@ from django.forms.fields import InvalidJSONInput
 from unfold.widgets import UnfoldAdminTextInputWidget
 
 from inference import clock, snapshot
-from inference.models import LengthClass, Tier
+from inference.models import LengthClass, Tier, list_of_strings
 from inference.states import OnFull
 from inference.templatetags import shown
 
@@ -154,11 +154,12 @@ class ServedModelForm(LimitForm):
 
     def clean_engine_args(self) -> list[str]:
         """Refuse what would put the engine where its worker does not look for it."""
-        arguments: list[str] = self.cleaned_data["engine_args"] or []
-        if found := _of_the_worker(arguments):
+        typed: Any = self.cleaned_data["engine_args"] or []
+        list_of_strings(typed)
+        if found := _of_the_worker(typed):
             told = f"{found} is set by the worker, which reaches its engine by it: leave it out."
             raise forms.ValidationError(told)
-        return arguments
+        return list(typed)
 
     def clean(self) -> dict[str, Any]:
         """Refuse what vLLM refuses, before an engine fails on it."""

@@ -96,7 +96,9 @@ class WithHistory:
             raise PermissionDenied
         form = self._form_back(request, row, edit)
         if not form.is_valid():
-            told = "; ".join(f"{name}: {' '.join(map(str, found))}" for name, found in form.errors.items())
+            told = "; ".join(
+                f"{edits.label(edit, name)}: {' '.join(map(str, found))}" for name, found in form.errors.items()
+            )
             messages.error(request, f"Not reverted: {told}")
             return redirect(history)
         request.__dict__["_undoes"] = edit
@@ -105,7 +107,9 @@ class WithHistory:
         self.save_model(request, changed, form, change=True)
         self.save_related(request, form, [], change=True)
         self.log_change(request, changed, f"Reverted edit {edit.pk}.")  # type: ignore[attr-defined]
-        messages.success(request, f"Reverted: {', '.join(map(shown.words, edit.values))} of {row}.")
+        messages.success(
+            request, f"Reverted: {', '.join(edits.label(edit, name) for name in edit.values)} of {row}."
+        )
         return redirect(history)
 
     def _form_back(self, request: HttpRequest, row: Model, edit: Edit) -> Any:
@@ -148,7 +152,7 @@ def back(edit: Edit, now: edits.Values) -> list[str]:
     """Return what a revert sets, in words."""
     since = edits.overtaken(edit, now)
     return [
-        f"{shown.words(name)}: {shown.value(now.get(name))} → {shown.value(before)}"
+        f"{edits.label(edit, name)}: {shown.value(now.get(name))} → {shown.value(before)}"
         + (" (changed again since that edit)" if name in since else "")
         for name, before in edits.undone(edit).items()
     ]

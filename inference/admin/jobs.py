@@ -16,7 +16,7 @@ from django.utils.safestring import SafeString
 from unfold.decorators import display
 from unfold.widgets import UnfoldAdminSelectWidget
 
-from inference import errors, retiering, selectors, submission
+from inference import consequences, errors, retiering, selectors, submission
 from inference.admin import confirming
 from inference.admin.base import ModelAdmin, TabularInline
 from inference.admin.confirming import Asks
@@ -53,7 +53,7 @@ class JobEventInline(ReadOnly, TabularInline):
     fields = ("at", "kind", "worker", "attempt", "claim_id", "detail")
     extra = 0
     hide_title = True
-    verbose_name_plural = "history"
+    verbose_name_plural = "events"
 
 
 @admin.register(Job)
@@ -190,9 +190,13 @@ class JobAdmin(ReadOnly, Asks, ModelAdmin):
         return request.user.has_perm("inference.change_job")
 
     @admin.action(description="Cancel, queued or running", permissions=["operate"])
-    def cancel(self, request: HttpRequest, queryset: QuerySet[Job]) -> None:
-        """End the chosen jobs; finished ones stay as they are."""
+    def cancel(self, request: HttpRequest, queryset: QuerySet[Job]) -> HttpResponse | None:
+        """End the chosen jobs, once their user knows how many that are; finished ones stay as they are."""
+        told = _would_end(queryset)
+        if told and not confirming.is_confirmed(request):
+            return self.ask(request, [told])
         self._each(request, queryset, functools.partial(submission.cancel, caller=None), "Cancelled.")
+        return None
 
     @admin.action(description="Retry failed, cancelled and expired jobs", permissions=["operate"])
     def retry(self, request: HttpRequest, queryset: QuerySet[Job]) -> None:
@@ -209,27 +213,32 @@ class JobAdmin(ReadOnly, Asks, ModelAdmin):
             return self.ask(request, told, form)
         tier = form.cleaned_data["tier"].name
         verb = functools.partial(retiering.change_tier, tier=tier)
-        self._each(request, queryset, verb, f"Moved to tier {tier}.")
+        self._each(request, queryset, verb, f"Moved to tier {tier}.", f"moved to tier {tier}")
         return None
 
-    def _each(self, request: HttpRequest, queryset: QuerySet[Job], verb: Callable[..., Job], said: str) -> None:
-        """Do it to each job; who did is in the admin's log, since clients may read a job's own events."""
+    def _each(
+        self, request: HttpRequest, queryset: QuerySet[Job], verb: Callable[..., Job], said: str, done: str = ""
+    ) -> None:
+        """Do it to each job; who did is in the admin's log, since clients may read a job's own events.
+
+        `done` is what was done to them, where how they stand then does not tell.
+        """
         now: dict[uuid.UUID, str] = {}
         refused: list[str] = []
         for job_id in queryset.values_list("id", flat=True):
             try:
                 job = verb(job_id=job_id)
             except errors.SluiceError as error:
-                refused.append(f"{job_id}: {error}")
+                refused.append(f"{error}" if str(job_id) in str(error) else f"job {job_id}: {error}")
                 continue
             now[job_id] = job.status
             self.log_change(request, job, said)
-        self._tell(request, now, refused)
+        self._tell(request, now, refused, done)
 
-    def _tell(self, request: HttpRequest, now: dict[uuid.UUID, str], refused: list[str]) -> None:
+    def _tell(self, request: HttpRequest, now: dict[uuid.UUID, str], refused: list[str], done: str) -> None:
         """Say in a line how many jobs are what now, and in a few what was refused."""
         if now:
-            self.message_user(request, _summary(now), messages.SUCCESS)
+            self.message_user(request, _summary(now, done), messages.SUCCESS)
         for told in refused[:REFUSALS_SHOWN]:
             self.message_user(request, told, messages.ERROR)
         if more := len(refused[REFUSALS_SHOWN:]):
@@ -245,11 +254,21 @@ def _folded(text: str | None, how: str = "") -> SafeString:
     )
 
 
-def _summary(now: dict[uuid.UUID, str]) -> str:
+def _would_end(jobs: QuerySet[Job]) -> str:
+    """Return what a cancel of these jobs does; empty if none of them lives."""
+    counts = Counter(jobs.values_list("status", flat=True))
+    waiting, running = sum(counts[status] for status in WAITING), counts[JobStatus.RUNNING]
+    finished = counts.total() - waiting - running
+    return consequences.cancelled(waiting, running, finished) if waiting or running else ""
+
+
+def _summary(now: dict[uuid.UUID, str], done: str) -> str:
+    """Return which job is what now, or how many are; first what was done, if there is a word for it."""
+    stand = ", ".join(f"{count} {status}" for status, count in Counter(now.values()).most_common())
     if len(now) == 1:
         [(job_id, status)] = now.items()
-        return f"{job_id} is {status}"
-    return "Jobs: " + ", ".join(f"{count} {status}" for status, count in Counter(now.values()).most_common())
+        return f"{job_id} {done}; it is {status}" if done else f"{job_id} is {status}"
+    return f"{len(now)} jobs {done}: {stand}" if done else f"Jobs: {stand}"
 
 
 @admin.register(JobEvent)

@@ -44,10 +44,10 @@ class PersonAdmin(WithHistory, Confirms, UserAdmin, ModelAdmin):
         return super().get_queryset(request).prefetch_related("groups")
 
     @admin.display(description="roles")
-    def roles(self, user: User) -> str:
+    def roles(self, user: User) -> str | None:
         """Return what the user may do."""
         roles = [group.name for group in user.groups.all()]
-        return ", ".join(["superuser", *roles] if user.is_superuser else roles)
+        return ", ".join(["superuser", *roles] if user.is_superuser else roles) or None
 
     @admin.display(description="tenant")
     def tenant(self, user: User) -> str | None:

@@ -62,6 +62,7 @@ class BudgetAdmin(LimitAdmin):
     list_display_links = ("tenant",)
     list_filter = ("tenant",)
     list_select_related = ("tenant", "api_key")
+    fields = ("tenant", "api_key", "monthly")
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
         """Keep whose budget it is: that of somebody else is another one."""
@@ -76,11 +77,13 @@ class BudgetAdmin(LimitAdmin):
     @admin.display(description="share")
     def share(self, budget: Budget) -> str:
         """Return the part that is spent."""
-        return f"{_spent(budget) / budget.monthly:.0%}" if budget.monthly else shown.NONE
+        return shown.share(float(_spent(budget) / budget.monthly)) if budget.monthly else shown.NONE
 
     def consequences(self, request: HttpRequest, before: Any, after: Any, changed: set[str]) -> list[str]:  # noqa: ARG002
         """Return what a budget below what is spent does."""
-        return consequences.of_budget(before, after, spent=_spent(after)) if "monthly" in changed else []
+        if "monthly" not in changed:
+            return []
+        return consequences.of_budget(before, after, spent=_spent(after), write=_with_currency)
 
 
 def _with_currency(amount: Decimal) -> str:

@@ -28,3 +28,8 @@ class KeptName:
         """Fix the name of a row that exists."""
         others: list[str] = [*super().get_readonly_fields(request, obj)]  # type: ignore[misc]  # ModelAdmin has it
         return [*others, obj._meta.pk.name] if obj else others
+
+    def get_fields(self, request: HttpRequest, obj: Any = None) -> list[Any]:
+        """Put the name first, fixed or not."""
+        found: list[Any] = [*super().get_fields(request, obj)]  # type: ignore[misc]
+        return sorted(found, key=lambda field: field != self.opts.pk.name)  # type: ignore[attr-defined]

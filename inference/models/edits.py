@@ -34,6 +34,7 @@ class Edit(models.Model):
 
     class Meta:
         ordering: ClassVar = ["-id"]
+        verbose_name_plural = "history"
         indexes: ClassVar = [models.Index(fields=["table", "row", "-id"], name="edit_by_row")]  # a row's history
 
     def __str__(self) -> str:

@@ -64,9 +64,15 @@ def halted(row: QueueLimit | WorkerLimit) -> str:
     """Return how it stands since somebody paused, drained or resumed it, who and when; a dash if nobody did."""
     if not row.halted_at:
         return NONE
-    state = " and ".join(["paused"] * row.is_paused + ["draining"] * row.is_draining) or "resumed"
     at = date_format(row.halted_at, "DATETIME_FORMAT")
-    return f"{state} by {row.halted_by}, {age(row.halted_at)} ago ({at})"
+    return f"{halted_by(row)}, {age(row.halted_at)} ago ({at})"
+
+
+@register.filter
+def halted_by(row: QueueLimit | WorkerLimit | QueueRow) -> str:
+    """Return how it stands, and who said so last: `paused by user ada`; empty if nobody did."""
+    state = " and ".join(["paused"] * row.is_paused + ["draining"] * row.is_draining) or "resumed"
+    return f"{state} by {row.halted_by}" if row.halted_by else ""
 
 
 @register.filter
@@ -114,16 +120,17 @@ def drained(row: QueueRow) -> str:
 @register.filter
 def share(of_all: float | None) -> str:
     """Return a share in per cent, to a tenth and never rounded up: `99.9 %`; a dash for none."""
-    return NONE if of_all is None else f"{math.floor(of_all * 1000 + 1e-9) / 10:g} %"
+    return NONE if of_all is None else f"{math.floor(of_all * 1000 + 1e-9) / 10:,.15g} %".replace(",", "\u202f")
 
 
 @register.filter
 def aim(objective: Objective) -> str:
-    """Return what should start in time: `95 % within 100 ms`; a dash for none."""
+    """Return what should start in time: `95 % within 100 ms`, no line ends before a unit; a dash for none."""
     if objective.share is None:
         return NONE
     within = objective.within_seconds
-    return f"{share(objective.share)} {'before the deadline' if within is None else f'within {seconds(within)}'}"
+    told, wait = (text.replace(" ", "\N{NO-BREAK SPACE}") for text in (share(objective.share), seconds(within)))
+    return f"{told} {'before the deadline' if within is None else f'within {wait}'}"
 
 
 def attained(window: Attained) -> str:
@@ -185,6 +192,8 @@ def value(of_field: object) -> str:
         return NONE
     if isinstance(of_field, bool):
         return "yes" if of_field else "no"
+    if isinstance(of_field, datetime):
+        return date_format(of_field, "DATETIME_FORMAT")
     if isinstance(of_field, list):
         return ", ".join(map(str, of_field))
     return f"{of_field:,}".replace(",", "\u202f") if isinstance(of_field, int) else str(of_field)
@@ -193,8 +202,9 @@ def value(of_field: object) -> str:
 @register.filter
 def changes(edit: Edit) -> list[str]:
     """Return each field that an edit changed, from and to: `max jobs: 20 → 5`."""
-    pairs = edits.named(edit).items()
-    return [f"{words(name)}: {value(before)} → {value(after)}" for name, (before, after) in pairs]
+    pairs = {edits.label(edit, name): map(value, pair) for name, pair in edits.named(edit).items()}
+    told = {name: (before, after) for name, (before, after) in pairs.items()}
+    return [f"{name}: {before} → {after}" for name, (before, after) in told.items() if before != after]
 
 
 @register.filter

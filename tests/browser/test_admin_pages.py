@@ -182,7 +182,11 @@ def test_a_running_job_is_found_by_its_id_and_cancelled(
     person.page.locator("#searchbar").fill(job_id)
     person.page.locator("#searchbar").press("Enter")
     choose(person, f"{job_id[:8]}…{job_id[-4:]}", "Cancel")
-
+    expect(person.page.locator("#consequences")).to_contain_text(
+        "Cancel 1 running job: it ends without an answer."
+    )
+    assert fleet.job(stack, job_id)["status"] == "running"
+    say_yes(person)
     expect(told(person)).to_contain_text(f"{job_id} is cancelled")
     assert fleet.job(stack, job_id)["status"] == "cancelled"
     person.open(f"/admin/inference/job/{job_id}/change/")

@@ -91,6 +91,9 @@ def test_every_list_that_people_type_is_read_by_a_field_that_bears_anything() ->
         (DEEP, "Enter a valid JSON."),
         (f"[{'1' * 5000}]", "Enter a valid JSON."),
         ('"text"', "must be a list of strings"),
+        ("5", "must be a list of strings"),
+        ('{"--port": "1"}', "must be a list of strings"),
+        ('["--seed", 0]', "must be a list of strings"),
         ('["\\ud800"]', "without NUL characters or lone surrogates"),
         ('["\\u0000"]', "without NUL characters or lone surrogates"),
         ('["--port=1"]', "--port is set by the worker"),
@@ -104,7 +107,7 @@ def test_every_list_that_people_type_is_read_by_a_field_that_bears_anything() ->
         ('["--ssl_certfile", "x"]', "--ssl_certfile is set by the worker"),
         ('["--por=1"]', "--por is set by the worker"),
     ],
-    ids=range(15),
+    ids=range(18),
 )
 def test_arguments_that_no_engine_can_start_with_are_refused_at_their_field(
     page: Client, typed: str, told: str

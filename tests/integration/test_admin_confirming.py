@@ -140,5 +140,5 @@ def test_actions_on_jobs_hold_no_lock_from_one_job_to_the_next(
         return job
 
     monkeypatch.setattr(submission, "cancel", cancel)
-    page.post(url(Job, "changelist"), {"action": "cancel", "_selected_action": [job.pk]})
+    page.post(url(Job, "changelist"), {"action": "cancel", "_selected_action": [job.pk], "_confirmed": "yes"})
     assert depths == [0]

@@ -98,7 +98,7 @@ def test_a_halted_worker_has_a_history(page: Client) -> None:
     fleet.report(factories.make_report(name="worker-1"))
     halts.halt_workers(halts.Action.DRAIN, ["worker-1"], by="command of ann")
     shown = page.get(url(Worker, "history", "worker-1"), follow=True).content.decode()
-    assert "is draining: no → yes" in shown
+    assert "draining: no → yes" in shown
     assert "command of ann" in shown
 
 

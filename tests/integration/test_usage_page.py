@@ -70,7 +70,7 @@ def test_another_month_is_a_choice(member: Client) -> None:
 def test_the_calendar_has_ends(member: Client, month: str, status: int) -> None:
     answer = member.get(f"{PAGE}?month={month}")
     assert answer.status_code == status
-    told = "month must be a month, as 2026-11" if status == 400 else "Nothing was used in"
+    told = "must be a month, as 2026-11" if status == 400 else "Nothing was used in"
     assert told in answer.content.decode()
 
 

@@ -1,6 +1,7 @@
 """What an admin is asked about before a limit takes something away."""
 
 from dataclasses import replace
+from decimal import Decimal
 from types import SimpleNamespace
 from typing import Any
 
@@ -121,7 +122,7 @@ def test_the_end_of_spilling_is_asked_about() -> None:
 def test_a_model_that_is_disabled_says_what_would_not_start() -> None:
     on, off = (Row(name="m", enabled=on, max_in_flight=None, max_queued_bytes=None) for on in (True, False))
     assert consequences.of_model(on, off, [ROW, ROW]) == [
-        "Disable model m: requests get 404; 24 jobs waiting would not start."
+        "Disable model m: requests get 404; 24 jobs that wait would not start."
     ]
     assert consequences.of_model(off, on, [ROW]) == []
 
@@ -146,8 +147,48 @@ def test_a_revoked_key_says_what_it_leaves() -> None:
         rates = dict.fromkeys(("requests_per_second", "requests_per_minute", "tokens_per_minute"))
         return Row(name="ci", tenant_id="acme", revoked=revoked, **rates)
 
+    [line] = consequences.of_key(key(revoked=False), key(revoked=True), unfinished=0)
+    assert line.endswith("for ever: requests with it get 401.")
     [line] = consequences.of_key(key(revoked=False), key(revoked=True), unfinished=1)
     assert "Revoke key ci of acme, for ever: requests with it get 401; 1 job that it sent" in line
+
+
+def test_where_no_job_is_touched_none_is_told_of() -> None:
+    empty = replace(ROW, jobs=0)
+    told = [consequences.paused(empty), consequences.drained(empty), consequences.of_worker("w", 0)]
+    on, off = (Row(name="m", enabled=on, max_in_flight=None, max_queued_bytes=None) for on in (True, False))
+    told += consequences.of_model(on, off, [empty])
+    assert not [line for line in told if "job" in line.replace("no more jobs (503)", "")]
+    assert consequences.paused(replace(ROW, jobs=1)).endswith("; 1 job waits in it.")
+    assert consequences.of_worker("w", 1).endswith("; 1 job that it runs goes on.")
+
+
+@pytest.mark.parametrize(
+    ("counts", "told"),
+    [
+        ((1, 0, 0), "Cancel 1 queued job: it ends without an answer."),
+        ((0, 2, 0), "Cancel 2 running jobs: they end without an answer."),
+        ((1, 1, 0), "Cancel 1 queued and 1 running jobs: they end without an answer."),
+        ((0, 1, 2), "Cancel 1 running job: it ends without an answer; 2 jobs have ended already and stay."),
+    ],
+)
+def test_a_cancel_says_what_ends(counts: tuple[int, int, int], told: str) -> None:
+    assert consequences.cancelled(*counts) == told
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "told"),
+    [
+        ("500", "300", "Budget of acme of 300 $ is below the 307 $ that is spent this month: what costs gets 429"),
+        ("500", "0", "Budget of acme of 0 $: what costs gets 429 until the month ends."),
+        ("500", "400", None),
+        ("100", "200", None),
+    ],
+)
+def test_a_budget_is_told_in_money(before: str, after: str, told: str | None) -> None:
+    old, new = (Row(tenant_id="acme", monthly=Decimal(amount)) for amount in (before, after))
+    found = consequences.of_budget(old, new, spent=Decimal(307), write=lambda amount: f"{amount} $")
+    assert [line.startswith(told or "") for line in found] == ([True] if told else [])
 
 
 @pytest.mark.parametrize(("cap", "wait"), [(None, ""), (100, ""), (101, "about 30 s"), (1000, "about 300 s")])

@@ -116,7 +116,11 @@ def test_a_rate_is_told_in_seconds_or_minutes(per_second: float | None, text: st
 
 @pytest.mark.parametrize(
     ("share", "within", "text"),
-    [(None, 0.5, NONE), (0.95, 0.1, "95 % within 100 ms"), (0.999, None, "99.9 % before the deadline")],
+    [
+        (None, 0.5, NONE),
+        (0.95, 0.1, "95\u00a0% within 100\u00a0ms"),
+        (0.999, None, "99.9\u00a0% before the deadline"),
+    ],
 )
 def test_an_objective_is_told_with_its_time(share: float | None, within: float | None, text: str) -> None:
     assert shown.aim(objectives.stand(share, within, objectives.NOTHING)) == text
@@ -125,7 +129,7 @@ def test_an_objective_is_told_with_its_time(share: float | None, within: float |
 def test_how_it_was_kept_is_told_window_by_window() -> None:
     objective = objectives.stand(0.95, 0.1, [Starts(), Starts(96, 4), Starts(910, 90)])
     assert shown.kept(objective) == f"{NONE} · 96 % · 91 % in time, missed"
-    told = "objective 95 % within 100 ms; 1 h: 96 % of 100, kept; 24 h: 91 % of 1\u202f000, missed"
+    told = "objective 95\u00a0% within 100\u00a0ms; 1 h: 96 % of 100, kept; 24 h: 91 % of 1\u202f000, missed"
     assert shown.in_time_in_words(row(objective)) == told
     assert shown.in_time_in_words(row(objective, waits=83)) == f"{told}; now the oldest waits 83 s"
 
