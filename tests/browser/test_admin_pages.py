@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Final
 
 import httpx
@@ -43,9 +43,13 @@ MEASURE: Final = """list => {
         text.selectNodeContents(cell)
         return text.getClientRects().length
     })
-    return [list.scrollWidth, list.parentElement.clientWidth, Math.max(1, ...lines)]
+    const inputs = [...list.querySelectorAll('td input[type=number]')]
+    for (const input of inputs) input.value = input.name.endsWith('monthly') ? '999999999999.99' : '999999999'
+    const cut = inputs.filter((input) => input.scrollWidth > input.clientWidth).map((input) => input.name)
+    return [list.scrollWidth, list.parentElement.clientWidth, Math.max(1, ...lines), inputs.length, cut]
 }"""
-"""The width a list needs and what there is, with the largest numbers that a fleet comes to; lines of a share."""
+"""The width a list needs and what there is, with the largest numbers that a fleet comes to; lines of a share; how
+many numbers are edited in it, and which of these are cut off."""
 
 expect.set_options(timeout=PATIENCE_MS)
 
@@ -83,14 +87,43 @@ def test_a_tiers_weight_is_edited(admin: Admin) -> None:
     expect(told(person)).to_contain_text("1 tier was changed successfully")
 
 
-def test_the_lists_of_limits_fit_the_page(admin: Admin) -> None:
-    person = admin("/admin/")
-    for table in ("tier", "queuelimit", "tenant", "servedmodel"):
+@pytest.fixture
+def budget(stack: Stack) -> Iterator[None]:
+    """A budget while the test lasts."""
+    make = "from inference.models import Budget; Budget.objects.{}(tenant_id='default', monthly=120000)"
+    stack.manage("shell", "--verbosity=0", "-c", make.format("create"))
+    yield
+    stack.manage("shell", "--verbosity=0", "-c", f"{make.format('filter')}.delete()")
+
+
+@pytest.mark.parametrize(("size", "scheme"), [("desktop", "light"), ("phone", "dark")])
+def test_the_lists_of_limits_fit_the_page_with_all_numbers_whole(
+    admin: Admin, budget: None, size: str, scheme: str
+) -> None:
+    person = admin("/admin/", size=size, scheme=scheme)
+    for table in ("tier", "lengthclass", "queuelimit", "tenant", "servedmodel", "budget"):
         person.open(f"/admin/inference/{table}/")
-        needed, there, lines = person.page.locator("#result_list").evaluate(MEASURE)
+        needed, there, lines, numbers, cut = person.page.locator("#result_list").evaluate(MEASURE)
         person.photograph(f"admin-list-{table}")
         assert needed <= there, table
         assert lines == 1, table
+        assert (numbers > 0, cut) == (True, []), table
+        assert person.overflow() <= 0, table
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("size", ["desktop", "phone"])
+def test_nothing_lies_behind_the_bar_of_actions(admin: Admin, size: str) -> None:
+    person = admin("/admin/", size=size)
+    person.open("/admin/inference/queuelimit/")
+    boxes = person.page.locator("input.action-select")
+    boxes.first.check()
+    expect(person.page.get_by_role("combobox", name="Action")).to_be_visible()
+    boxes.last.click(trial=True)
+    person.page.get_by_role("button", name="Save", exact=True).click(trial=True)
+    person.page.evaluate("for (const part of document.querySelectorAll('*')) part.scrollTop = part.scrollHeight")
+    boxes.last.check()
+    person.photograph("admin-ticked")
 
 
 def test_a_key_is_shown_once_works_and_is_revoked(admin: Admin, stack: Stack) -> None:
