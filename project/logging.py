@@ -28,3 +28,12 @@ class Refusals(logging.Filter):
         if record.levelno < logging.ERROR:
             record.exc_info = None
         return True
+
+
+class BadHosts(logging.Filter):
+    """Tells of a request to another host's name in a line: anybody can send one, and no fault of ours it is."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Let every record pass, as a warning."""
+        record.levelno, record.levelname, record.exc_info = logging.WARNING, "WARNING", None
+        return True

@@ -205,8 +205,14 @@ LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
     "formatters": {"line": {"()": "project.logging.LineFormatter"}},
-    "filters": {"refusals": {"()": "project.logging.Refusals"}},
+    "filters": {
+        "refusals": {"()": "project.logging.Refusals"},
+        "bad_hosts": {"()": "project.logging.BadHosts"},
+    },
     "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "line"}},
-    "loggers": {"django.request": {"filters": ["refusals"]}},
+    "loggers": {
+        "django.request": {"filters": ["refusals"]},
+        "django.security.DisallowedHost": {"filters": ["bad_hosts"]},
+    },
     "root": {"handlers": ["console"], "level": env.str("SLUICE_LOG_LEVEL", "INFO")},
 }

@@ -8,7 +8,7 @@ from django import forms
 from django.forms.fields import InvalidJSONInput
 from unfold.widgets import UnfoldAdminTextInputWidget
 
-from inference import clock, snapshot
+from inference import clock, errors, fields, snapshot
 from inference.models import LengthClass, Tier, list_of_strings
 from inference.states import OnFull
 from inference.templatetags import shown
@@ -41,9 +41,13 @@ class JsonField(forms.JSONField):
     def to_python(self, value: Any) -> Any:
         """Return what it says. Raises ValidationError."""
         try:
-            return super().to_python(value)
+            found = super().to_python(value)
+            fields.check_values({"it": found})
+        except errors.InvalidRequest as error:
+            raise forms.ValidationError(error.message) from None
         except (RecursionError, ValueError):
             raise forms.ValidationError(self.error_messages["invalid"], code="invalid") from None
+        return found
 
     def bound_data(self, data: Any, initial: Any) -> Any:
         """Return what is shown again: as it was typed, wrong or not."""

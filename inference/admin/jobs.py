@@ -13,6 +13,7 @@ from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
+from django.utils.text import Truncator
 from unfold.decorators import display
 from unfold.widgets import UnfoldAdminSelectWidget
 
@@ -35,6 +36,9 @@ STATUSES: Final = {
     JobStatus.EXPIRED: "danger",
 }
 """A job's statuses in the list, and their colours; one that was cancelled has none."""
+
+OWNER_SHOWN: Final = 24
+"""Characters of a tenant's name in the list."""
 
 REFUSALS_SHOWN: Final = 3
 """Of an action on many jobs; the others are counted."""
@@ -114,9 +118,11 @@ class JobAdmin(ReadOnly, Asks, ModelAdmin):
         return job.queue
 
     @admin.display(description="tenant")
-    def owner(self, job: Job) -> str:
-        """Return the tenant's name, which is its key: no row is read for it."""
-        return job.tenant_id
+    def owner(self, job: Job) -> SafeString:
+        """Return the tenant's name, which is its key: no row is read for it. A long one is whole in the title."""
+        return format_html(
+            '<span title="{}">{}</span>', job.tenant_id, Truncator(job.tenant_id).chars(OWNER_SHOWN)
+        )
 
     @admin.display(description="estimate")
     def estimate(self, job: Job) -> str:

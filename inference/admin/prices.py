@@ -32,7 +32,7 @@ class PriceAdmin(LimitAdmin):
 
     form = PriceForm
     list_display = (
-        *("model", "tier", "valid_from"),
+        *("model", "tiers", "valid_from"),
         _amount("prompt_per_million", "per million prompt tokens"),
         _amount("output_per_million", "per million output tokens"),
         _amount("per_engine_second", "per engine second"),
@@ -40,6 +40,11 @@ class PriceAdmin(LimitAdmin):
     )
     list_filter = ("model", "tier")
     list_select_related = ("model", "tier")
+
+    @admin.display(description="tier", ordering="tier")
+    def tiers(self, price: Price) -> str:
+        """Return the tier that it is for, or that it is for all which have none of their own."""
+        return price.tier_id or "all tiers"
 
     @admin.display(description="began", boolean=True)
     def is_in_force(self, price: Price) -> bool:

@@ -30,10 +30,12 @@ _OF_THE_PROMPT: Final = "messages: "
 _MAX_TOKENS: Final = re.compile(r"\bmax_(completion_)?tokens\b")
 
 
-OUT_OF_RANGE: Final = {
-    "min_value": "%(value)s is too small: at least %(limit_value)s.",
-    "max_value": "%(value)s is too large: at most %(limit_value)s.",
-}
+def _out_of_range(label: str) -> dict[str, str]:
+    """Return the errors of a number: two of them stand below each other, so each names its field."""
+    return {
+        "min_value": f"{label} %(value)s is too small: at least %(limit_value)s.",
+        "max_value": f"{label} %(value)s is too large: at most %(limit_value)s.",
+    }
 
 
 class PromptForm(forms.Form):
@@ -50,14 +52,14 @@ class PromptForm(forms.Form):
         min_value=1,
         max_value=MOST_MAX_TOKENS,
         required=False,
-        error_messages=OUT_OF_RANGE,
+        error_messages=_out_of_range("Max tokens"),
         help_text="Empty: as many as fit.",
     )
     temperature = forms.FloatField(
         min_value=TEMPERATURES.low,
         max_value=TEMPERATURES.high,
         required=False,
-        error_messages=OUT_OF_RANGE,
+        error_messages=_out_of_range("Temperature"),
         widget=forms.NumberInput(attrs={"step": "0.1"}),
         help_text="Empty: the model's own.",
     )

@@ -102,12 +102,17 @@ class ServedModel(models.Model):
         "at least one slot from 8 slots up, none below.",
     )
     warmup_prompt = models.CharField(
+        "warm-up prompt",
         max_length=512,
         default="What is the capital of France?",
         help_text="Asked of a fresh engine before it gets work.",
     )
     warmup_answer = models.CharField(
-        max_length=512, blank=True, default="", help_text="Must occur in the greedy answer; empty accepts any."
+        "warm-up answer",
+        max_length=512,
+        blank=True,
+        default="",
+        help_text="Must occur in the greedy answer; empty accepts any.",
     )
 
     class Meta:

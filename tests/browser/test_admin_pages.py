@@ -115,6 +115,8 @@ def test_the_lists_of_limits_fit_the_page_with_all_numbers_whole(
 @pytest.mark.parametrize("size", ["desktop", "phone"])
 def test_nothing_lies_behind_the_bar_of_actions(admin: Admin, size: str) -> None:
     person = admin("/admin/", size=size)
+    width = (person.page.viewport_size or {"width": 0})["width"]
+    person.page.set_viewport_size({"width": width, "height": 500})  # less than the list is high
     person.open("/admin/inference/queuelimit/")
     boxes = person.page.locator("input.action-select")
     boxes.first.check()

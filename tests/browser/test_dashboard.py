@@ -242,7 +242,7 @@ def test_what_is_wrong_with_the_form_is_said_at_the_field(admin: Admin) -> None:
     field = page.get_by_label("Max tokens")
 
     expect(field).to_have_attribute("aria-invalid", "true")
-    expect(field).to_have_accessible_description("0 is too small: at least 1.")
+    expect(field).to_have_accessible_description("Max tokens 0 is too small: at least 1.")
     field.fill("99999")
     page.get_by_role("button", name="Submit").click()
     expect(field).to_have_accessible_description(re.compile("^Max tokens is 99999 and the prompt has"))

@@ -90,6 +90,9 @@ def test_every_list_that_people_type_is_read_by_a_field_that_bears_anything() ->
     [
         (DEEP, "Enter a valid JSON."),
         (f"[{'1' * 5000}]", "Enter a valid JSON."),
+        ("[" * 2000 + "]" * 2000, 'name="engine_args"'),
+        ('{"a":' * 3000 + "1" + "}" * 3000, 'name="engine_args"'),
+        ('{"a":' * 100 + "1" + "}" * 100, "at most 64 levels deep"),
         ('"text"', "must be a list of strings"),
         ("5", "must be a list of strings"),
         ('{"--port": "1"}', "must be a list of strings"),
@@ -107,7 +110,7 @@ def test_every_list_that_people_type_is_read_by_a_field_that_bears_anything() ->
         ('["--ssl_certfile", "x"]', "--ssl_certfile is set by the worker"),
         ('["--por=1"]', "--por is set by the worker"),
     ],
-    ids=range(18),
+    ids=range(21),
 )
 def test_arguments_that_no_engine_can_start_with_are_refused_at_their_field(
     page: Client, typed: str, told: str
@@ -125,6 +128,14 @@ def test_arguments_that_no_engine_can_start_with_are_refused_at_their_field(
 def test_arguments_that_leave_the_worker_its_own_are_taken(page: Client, typed: str) -> None:
     fields = fields_of(ServedModel.objects.all()[0], name="another", is_default="", engine_args=typed)
     assert page.post(url(ServedModel, "add"), fields).status_code == 302
+
+
+def test_a_request_to_the_name_of_another_host_is_a_line_in_the_log(
+    page: Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert page.get("/login/", headers={"Host": "evil.example"}).status_code == 400
+    told = [record for record in caplog.records if record.name == "django.security.DisallowedHost"]
+    assert [(record.levelname, record.exc_info) for record in told] == [("WARNING", None)]
 
 
 @pytest.mark.parametrize("typed", [DEEP, "a\0b", "\0"])

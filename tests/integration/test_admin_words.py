@@ -2,7 +2,6 @@
 
 import html
 import re
-from datetime import UTC, datetime
 from decimal import Decimal
 
 import pytest
@@ -11,10 +10,11 @@ from django.contrib.auth.models import User
 from django.db.models import Model
 from django.test import Client
 from django.urls import reverse
+from django.utils.formats import date_format
 from django.utils.html import strip_tags
 
-from inference import clock, edits, halts
-from inference.models import Budget, Edit, Job, LengthClass, QueueLimit, Tenant, Tier, Usage
+from inference import clock, halts
+from inference.models import Budget, Edit, Job, LengthClass, Price, QueueLimit, Tenant, Tier, Usage
 from inference.templatetags.shown import NONE
 from tests import factories
 from tests.integration import admin_pages
@@ -66,14 +66,6 @@ def test_the_history_is_called_so_everywhere_and_names_fields_as_pages_do(page: 
         assert "is paused" not in shown
         assert "History" in shown
         assert not re.search(r"\bEdits\b|Last changes|All changes", shown), address
-
-
-def test_moments_are_written_as_elsewhere_and_what_was_left_empty_is_no_change() -> None:
-    moment = datetime(2026, 11, 30, 12, tzinfo=UTC)
-    values = {"valid_from": [None, moment.isoformat()], "model": [None, "m"], "tier": [None, None], "gone": [1, 2]}
-    edit = Edit(by="user ada", kind="created", table="price", row="1", values=values)
-    assert edits.named(edit)["valid_from"] == [None, moment]
-    assert edits.label(edit, "gone") == "gone"
 
 
 def test_a_budgets_share_has_the_space_that_shares_have_elsewhere(page: Client) -> None:
@@ -148,3 +140,22 @@ def test_a_form_that_changes_a_queue_says_nothing_of_jobs_where_none_wait(page: 
     fields = fields_of(QueueLimit.objects.create(queue=QUEUE), is_paused="on")
     shown = words(page.post(url(QueueLimit, "change", QUEUE), fields).content.decode())
     assert f"Pause {QUEUE}: nothing of it would start until it is resumed." in shown
+
+
+def test_a_price_of_all_tiers_says_so_and_a_long_tenants_name_is_whole_in_its_title(page: Client) -> None:
+    Price.objects.create(model_id=factories.MODEL, prompt_per_million=1, output_per_million=1)
+    factories.make_tenant("t" * 64)
+    factories.make_job(tenant="t" * 64)
+    assert re.search(r"field-tiers[^>]*>\s*all tiers", page.get(url(Price, "changelist")).content.decode())
+    shown = page.get(url(Job, "changelist")).content.decode()
+    assert f'<span title="{"t" * 64}">{"t" * 23}…</span>' in shown
+
+
+def test_the_history_writes_moments_as_pages_do_and_leaves_out_what_was_left_empty(page: Client) -> None:
+    moment = clock.now().replace(microsecond=0)
+    values = {"valid_from": [None, moment.isoformat()], "tiers": [None, []]}
+    Edit.objects.create(by="user ada", kind="created", table="price", row="1", values=values)
+    shown = words(page.get(url(Edit, "changelist")).content.decode())
+    assert moment.isoformat() not in shown
+    assert f"valid from: {NONE} → {date_format(moment, 'DATETIME_FORMAT')}" in shown
+    assert f"{NONE} → {NONE}" not in shown
