@@ -72,7 +72,7 @@ NAVIGATION: Final = [
     _section(
         "People and history",
         _list("Users", "person", "user", "auth"),
-        _list("Roles", "group", "group", "auth"),
+        _list("Groups", "group", "group", "auth"),
         _list("History", "history", "edit"),
     ),
 ]
