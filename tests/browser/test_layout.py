@@ -147,9 +147,11 @@ def test_older_jobs_are_a_click_away_and_the_board_stays_on_them(
     expect(page.locator(f"#{job}")).to_have_count(0)
 
 
-def test_on_a_phone_the_fleet_is_above_the_jobs_and_an_idle_queue_a_line(admin: Admin, full_board: None) -> None:
+def test_on_a_phone_own_jobs_are_above_the_fleet_and_an_idle_queue_is_a_line(
+    admin: Admin, full_board: None
+) -> None:
     page = admin(size="phone").page
-    tops = [page.locator(f"#{part}-title").bounding_box() for part in ("queues", "workers", "jobs")]
+    tops = [page.locator(f"#{part}-title").bounding_box() for part in ("jobs", "queues", "workers")]
     heights = [top["y"] for top in tops if top]
     assert heights == sorted(heights)
     idle = page.locator(".queues tr.idle").filter(has_text="realtime · short").bounding_box()
