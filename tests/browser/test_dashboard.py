@@ -255,9 +255,7 @@ def test_what_is_wrong_with_the_form_is_said_at_the_field(admin: Admin) -> None:
 
 
 @pytest.mark.once
-def test_what_was_sent_while_the_server_was_away_is_told_until_a_click_and_an_outage_until_its_end(
-    admin: Admin,
-) -> None:
+def test_an_outage_is_told_until_its_end_and_what_was_sent_in_it_until_a_click(admin: Admin) -> None:
     person = admin()
     page, notice = person.page, person.page.locator("#notice")
     page.route("**/dashboard/**", lambda route: route.abort())
