@@ -265,8 +265,7 @@ def test_an_outage_is_told_until_its_end_and_what_was_sent_in_it_until_a_click(a
     expect(notice).to_contain_text("look whether this arrived, and if not send it again.")
 
     page.unroute("**/dashboard/**")
-    with page.expect_response("**/dashboard/board/**"):
-        pass
+    page.wait_for_event("response", lambda answer: "/board/" in answer.url)
     expect(notice).to_contain_text("look whether this arrived")
     page.get_by_role("heading", name="Playground").click()
     expect(notice).to_be_empty()
