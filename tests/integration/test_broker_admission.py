@@ -13,6 +13,7 @@ from inference.admission.terms import Asked, QueueTerms, Reason, Wanted
 from inference.broker import Bounds, Broker, Claimed, ClaimRequest, Credit, Entry, TierTerms
 from inference.capacity import Weightier
 from tests.integration import scripts_by_clock
+from tests.integration.admission_histories import histories
 from tests.integration.admission_ledger import (
     OF_TIER,
     QUEUES,
@@ -23,7 +24,6 @@ from tests.integration.admission_ledger import (
     Pass,
     Step,
     Verb,
-    histories,
 )
 from tests.integration.scripts_by_clock import START_MS, set_clock
 
