@@ -99,6 +99,6 @@ def test_an_admin_is_asked_for_the_tier_and_moves_what_waits(page: Client, sluic
     assert "Move 2 jobs to another tier" in asked
 
     told = page.post(url(Job, "changelist"), data | {"_confirmed": "yes", "tier": "bulk"}, follow=True)
-    assert f"{job.pk} is queued" in told.content.decode()
+    assert f"{job.pk} moved to tier bulk; it is queued" in told.content.decode()
     assert "only queued jobs change their tier" in told.content.decode()
     assert waiting(sluice) == (0, 1)
