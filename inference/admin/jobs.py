@@ -67,7 +67,7 @@ class JobAdmin(ReadOnly, Asks, ModelAdmin):
     list_display = ("short_id", "badge", "owner", "queue", "queue_time", "tokens", "attempts", "created_at")
     list_filter = ("status", "tier", "length", "model", "tenant")
     search_fields = ("=id",)
-    search_help_text = "A job's whole id, as clients get it in x-sluice-job-id."
+    search_help_text = "Job id, whole (x-sluice-job-id)"
     show_full_result_count = False
     inlines = (JobEventInline,)
     actions = ("cancel", "retry", "change_tier")
