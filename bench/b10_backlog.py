@@ -211,7 +211,7 @@ def _again(ours: Broker, claimed: Sequence[Claimed], server: _Server) -> None:
 def _asked(entry: Entry) -> Asked:
     """Ask for room with every limit there is, none of them reached."""
     most, tier = 1 << 40, routing.parse(entry.queue).tier
-    weights = {name: terms.weight / TIERS[tier].weight for name, terms in TIERS.items() if name != tier}
+    heavier = {name: terms.weight / TIERS[tier].weight for name, terms in TIERS.items() if name != tier}
     terms = QueueTerms(
         name=entry.queue,
         caps=QueueCaps(most, most, most),
@@ -222,7 +222,7 @@ def _asked(entry: Entry) -> Asked:
         expected_tokens=entry.expected_tokens,
         model_bytes=most,
         line=_of_tier(tier),
-        before=tuple(Weightier(ratio, _of_tier(name)) for name, ratio in weights.items()),
+        before=tuple(Weightier(ratio, _of_tier(name)) for name, ratio in heavier.items() if ratio >= 1),
     )
     return Asked(
         tenant=entry.tenant,

@@ -6,7 +6,7 @@ Nothing here reserves: the script does, in the same step. A property test holds 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 from inference.admission.drained import NOTHING, Drained
 from inference.admission.terms import Asked, QueueTerms, Reason, Refusal
@@ -43,6 +43,8 @@ class QueueFacts:
     """Kept out of it."""
     drained: Drained = NOTHING
     """How it moved of late."""
+    own_jobs: int = 0
+    """Of its waiting jobs, the asking tenant's that a claim may take."""
     tier_waiting: int = 0
     """Jobs of its model and tier that wait, without those reserved."""
     tier_own: int = 0
@@ -108,38 +110,50 @@ def wait_ms(terms: QueueTerms, amount: Amount, facts: QueueFacts) -> int:
     first if tenants take turns. Whose turn has come by the virtual line is let in at the rate at which jobs leave:
     that changes no wait, but for what leaves more slowly than it did.
     """
-    part = _part_before(amount, facts)
-    wait = _wait_by_work(terms, amount, facts, facts.soon, part)
+    parts = _parts_before(amount, facts)
+    wait = _wait_by_work(terms, amount, facts, facts.soon, parts)
     if not wait:
         return 0
-    measured = facts.drained.wait_ms(facts.jobs + facts.soon + amount.jobs) * part
+    measured = facts.drained.wait_ms(facts.jobs + facts.soon + amount.jobs) * parts.of_queue
     return math.ceil(max(wait, measured / BEARS if facts.has_turn else measured))
 
 
 def _starts_at_once(terms: QueueTerms, amount: Amount, facts: QueueFacts) -> bool:
     """Whether they could: then no room is kept from them, or a slot might stay empty for nobody."""
-    return _wait_by_work(terms, amount, facts, 0, 1.0) == 0
+    return _wait_by_work(terms, amount, facts, 0, _ALL) == 0
 
 
-def _part_before(amount: Amount, facts: QueueFacts) -> float:
-    tenants = facts.tier_tenants + (facts.tier_own == 0)
-    own = facts.tier_own + facts.own_soon + amount.jobs
-    return min(1, own * tenants / (facts.tier_waiting + facts.soon + amount.jobs))
+class _Parts(NamedTuple):
+    """Which part goes before the last of the jobs, of what waits and what room is kept for."""
+
+    of_tier: float
+    of_queue: float
 
 
-def _wait_by_work(terms: QueueTerms, amount: Amount, facts: QueueFacts, kept: int, part: float) -> int:
+_ALL: Final = _Parts(1.0, 1.0)
+
+
+def _parts_before(amount: Amount, facts: QueueFacts) -> _Parts:
+    """Reckon with turns of tenants; of the queue at least with its own: other lengths do not thin these out."""
+    tenants, more = facts.tier_tenants + (facts.tier_own == 0), facts.own_soon + amount.jobs
+    of_tier = min(1, (facts.tier_own + more) * tenants / (facts.tier_waiting + facts.soon + amount.jobs))
+    own = (facts.own_jobs + more) / (facts.jobs + facts.soon + amount.jobs)
+    return _Parts(of_tier, min(1, max(of_tier, own)))
+
+
+def _wait_by_work(terms: QueueTerms, amount: Amount, facts: QueueFacts, kept: int, parts: _Parts) -> int:
     """Return how long the last would wait behind a part of its line, once the free slots are taken.
 
     Of weightier tiers that counts which goes before that part by weight. Where caps in flight leave the queue
-    fewer slots, at least as long as behind its own jobs in those.
+    fewer slots, at least as long as behind a part of its own jobs in those.
     """
-    jobs, work = _ahead(amount, facts.line_jobs, facts.line_work_ms, kept, part)
+    jobs, work = _ahead(amount, facts.line_jobs, facts.line_work_ms, kept, parts.of_tier)
     more = [_by_weight(tier.ratio, work, *known) for tier, known in zip(terms.before, facts.before, strict=True)]
     all_jobs, all_work = _added((jobs, work), more)
     wait = _wait(all_jobs, all_work, terms.slots - facts.leases, terms.slots)
     if terms.own_slots is None:
         return wait
-    jobs, work = _ahead(amount, facts.jobs, facts.work_ms, kept, part)
+    jobs, work = _ahead(amount, facts.jobs, facts.work_ms, kept, parts.of_queue)
     return max(wait, _wait(jobs, work, terms.own_slots - facts.own_leases, terms.own_slots))
 
 

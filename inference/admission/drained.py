@@ -25,7 +25,7 @@ engine loading."""
 
 @dataclass(frozen=True, slots=True)
 class Drained:
-    """What a queue did since its oldest job came, as far back as is known."""
+    """What a queue did since its oldest job came that did not come back to it, as far back as is known."""
 
     jobs: float
     """Claimed within `ms`, whole buckets."""
@@ -46,7 +46,8 @@ NOTHING: Final = Drained(0, 0, 0)
 def drained(claimed: Window, oldest_ms: int | None, now_ms: int, *, back_ms: int = 0) -> Drained:
     """Measure a queue by its claims, and when the oldest job came that may be claimed; None: there is none.
 
-    `back_ms` is when one came back to it, with its first arrival: before that the oldest did not wait here.
+    Of jobs that came back to it, with their first arrival, nobody knows how long they waited: `back_ms` is since
+    when others did.
     """
     live, width = claimed.live(now_ms), claimed.size.width_ms
     if oldest_ms is None or not live:

@@ -23,14 +23,14 @@ FLAGS: Final = {"renew": "#!lua flags=allow-oom\n"}
 _BASE: Final = ("common", "clock")
 _ENTRY: Final = (*_BASE, "entry")
 _ORDER: Final = (*_ENTRY, "order")
-_WAITING: Final = (*_ORDER, "entering", "payers", "waiting")
+_WAITING: Final = (*_ORDER, "entering", "payers", "oldest", "waiting")
 
 PARTS: Final = {
     "renew": _ENTRY,
-    "admit": (*_ENTRY, "windows", "payers", "spending", "reserved", "drained", "turns"),
+    "admit": (*_ENTRY, "windows", "payers", "spending", "reserved", "oldest", "drained", "turns"),
     **dict.fromkeys(("feed", "spill", "unspill", "waits"), (*_ENTRY, "payers", "reserved")),
     "withdraw": (*_ENTRY, "windows", "payers", "reserved"),
-    "turn": (*_ENTRY, "windows", "drained", "turns"),
+    "turn": (*_ENTRY, "windows", "oldest", "drained", "turns"),
     "spending_begin": (*_BASE, "payers"),
     "spending_end": (*_BASE, "payers"),
     "spending_now": (*_BASE, "payers", "spending"),

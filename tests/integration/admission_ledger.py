@@ -82,7 +82,7 @@ class Ledger:
     spilled: dict[UUID, Held] = field(default_factory=dict)
     claimed: dict[str, Window] = field(default_factory=dict)
     back: dict[str, int] = field(default_factory=dict)
-    """When a job came back to the queue last, ms."""
+    """Since when the oldest waits that did not come back to the queue, ms."""
 
     def ask(self, asked: Asked) -> tuple[Refusal | None, dict[str, Refusal], set[str]]:
         """Decide, and keep what was taken; says what queues took on hold, and which spilled."""
@@ -158,6 +158,7 @@ class Ledger:
             held=sum(held.is_on_hold for held in own),
             spilled=sum(held.queue == terms.name for held in self.spilled.values()),
             drained=self.drained(terms.name),
+            own_jobs=sum(h.queue == terms.name and h.asked.tenant == asked.tenant for h in self.waiting.values()),
             **self.turns_in_tier(terms.name, asked.tenant),
             has_turn=bool(self.turns_of(terms.name, asked.ticket)),
             kept=len(self.kept(terms.name, asked.ticket)),
@@ -172,6 +173,11 @@ class Ledger:
         held = self.leased[job_id] = self.waiting.pop(job_id)
         held.is_on_hold = False
         self.claimed.setdefault(held.queue, Window(HALF_MINUTE)).add(1, 0, self.now_ms)
+
+    def come_back(self, job_id: UUID, held: Held) -> None:
+        others = [other.published_ms for other in self.waiting.values() if other.queue == held.queue]
+        self.back[held.queue] = max(min(others, default=self.now_ms), self.back.get(held.queue, 0))
+        self.waiting[job_id] = held
 
     def drained(self, queue: str) -> Drained:
         came = [held.published_ms for held in self.waiting.values() if held.queue == queue]

@@ -120,8 +120,7 @@ class Both:
         job_id = chosen(self.ledger.leased, step)
         if held := self.ledger.leased.pop(job_id, None):
             assert self.broker.release(self.claims.pop(job_id).token)
-            self.ledger.waiting[job_id] = held
-            self.ledger.back[held.queue] = self.ledger.now_ms
+            self.ledger.come_back(job_id, held)
 
     def cancel(self, step: Verb) -> None:
         job_id = chosen({**self.ledger.waiting, **self.ledger.spilled}, step)

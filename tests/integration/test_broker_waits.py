@@ -22,7 +22,7 @@ from tests.integration.scripts_by_clock import START_MS, set_clock
 scripts_on_a_clock_of_the_tests = scripts_by_clock.scripts_on_a_clock_of_the_tests
 pytestmark = pytest.mark.once
 
-REALTIME, STANDARD = "m.realtime.short", "m.standard.short"
+REALTIME, STANDARD, LONG = "m.realtime.short", "m.standard.short", "m.standard.long"
 TIERS: Final = {"realtime": TierTerms(400.0), "standard": TierTerms(100.0)}
 SLOTS, SERVICE_MS, MAX_WAIT_MS, ALL_MS = 8, 800, 3_000, 60_000
 PER_MS: Final = SLOTS / SERVICE_MS
@@ -60,7 +60,7 @@ class Engine:
         self.came[job_id] = at
         refusal = self.broker.admit(_asked(job_id, queue, tenant)).refusal
         if refusal:
-            assert queue == STANDARD
+            assert queue != REALTIME
             self.refused.append((at, tenant))
             return refusal.retry_ms or ALL_MS
         self.broker.publish([Entry(job_id, queue, tenant, 100, 100, SERVICE_MS / 1000)])
@@ -106,14 +106,14 @@ def _asked(job_id: UUID, queue: str, tenant: str) -> Asked:
     terms = QueueTerms(
         name=queue,
         caps=QueueCaps(1 << 30),
-        max_wait_ms=MAX_WAIT_MS if queue == STANDARD else None,
+        max_wait_ms=None if queue == REALTIME else MAX_WAIT_MS,
         slots=SLOTS,
         prompt_ms=4.0,
         output_ms=4.0,
         expected_tokens=100,
-        line=(queue,),
-        before=(Weightier(4.0, (REALTIME,)),) if queue == STANDARD else (),
-        others=() if queue == STANDARD else (STANDARD,),
+        line=(REALTIME,) if queue == REALTIME else (STANDARD, LONG),
+        before=() if queue == REALTIME else (Weightier(4.0, (REALTIME,)),),
+        others=(STANDARD, LONG) if queue == REALTIME else (),
     )
     return Asked(
         tenant=tenant,
@@ -217,3 +217,9 @@ def test_nobody_is_refused_for_a_weightier_tier_that_gives_it_its_share(engine: 
     engine.run(_arrivals(REALTIME, 2.0, 30_000), others=one_a_second)
     assert not engine.refused
     assert max(engine.waits.values()) <= MAX_WAIT_MS
+
+
+def test_nor_for_another_length_in_a_queue_that_has_never_had_a_job(engine: Engine) -> None:
+    as_many_as_may_wait = SLOTS + int(MAX_WAIT_MS * PER_MS)
+    engine.run([(0, STANDARD)] * as_many_as_may_wait, others=[(1, LONG)])
+    assert not engine.refused

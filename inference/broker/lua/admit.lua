@@ -130,8 +130,8 @@ end
 local function mean_work(queue, names, jobs) return (sum_of('work', names) + queue.work) / math.max(1, jobs + queue.jobs) end
 
 -- By what waits before them: a part of its own tier and what goes before that of weightier ones; where caps in flight leave
--- the queue fewer slots, behind its own in those. `kept` are not there yet.
-local function wait_by_work(queue, kept, part)
+-- the queue fewer slots, behind a part of its own in those. `kept` are not there yet.
+local function wait_by_work(queue, kept, part, own_part)
   local waiting = cards('a:', queue.line) + cards('r:', queue.line)
   local jobs = (waiting + kept + queue.jobs) * part
   local own_work = jobs * mean_work(queue, queue.line, waiting)
@@ -143,7 +143,7 @@ local function wait_by_work(queue, kept, part)
   local wait = wait_behind(jobs, work, cards('l:', queue.all), queue.slots)
   if queue.own_slots < 0 then return wait end
   local own = { queue.name }
-  jobs = (queue.waiting + kept + queue.jobs) * part
+  jobs = (queue.waiting + kept + queue.jobs) * own_part
   work = jobs * mean_work(queue, own, queue.waiting)
   return math.max(wait, wait_behind(jobs, work, cards('l:', own), queue.own_slots))
 end
@@ -151,21 +151,27 @@ end
 -- Which part goes before the last of these, if tenants take turns, of its tier's waiting jobs and those that room is kept
 -- for: none waits for another's dump.
 local function part_before(queue)
-  local group = place(queue.name)
-  if not group then return 1 end
-  local busy, waiting = P .. 'busy:' .. group.name, cards('a:', queue.line)
+  local busy, waiting = P .. 'busy:' .. string.gsub(queue.name, '^(.*)%.([^.]+)%.[^.]+$', '%1:%2'), cards('a:', queue.line)
   local own, tenants = tonumber(call('HGET', busy, tenant) or 0), call('HLEN', busy)
   if own == 0 then tenants = tenants + 1 end
   return math.min(1, (own + queue.own_soon + queue.jobs) * tenants / (waiting + queue.soon + queue.jobs))
+end
+
+-- The same of its own queue, at least what of it is the tenant's: another's jobs of other lengths do not thin it out.
+local function own_part_before(queue, part)
+  local order = P .. 'o:' .. string.gsub(queue.name, '^(.*)%.([^.]+)%.([^.]+)$', '%1:%2:%3') .. ':' .. tenant
+  local own = call('ZCARD', order) + queue.own_soon + queue.jobs
+  return math.min(1, math.max(part, own / (queue.waiting + queue.soon + queue.jobs)))
 end
 
 -- The longer of what is expected and what was measured, unless they could start at once. Whose turn has come by the line is
 -- let in at the rate at which jobs leave: that changes no wait, but for what leaves more slowly than it did.
 local function wait_of(queue)
   local part = part_before(queue)
-  local wait = wait_by_work(queue, queue.soon, part)
+  local own_part = own_part_before(queue, part)
+  local wait = wait_by_work(queue, queue.soon, part, own_part)
   if wait == 0 then return 0 end
-  local measured = measured_wait(queue.name, queue.waiting + queue.soon + queue.jobs, now) * part
+  local measured = measured_wait(queue.name, queue.waiting + queue.soon + queue.jobs, now) * own_part
   return math.ceil(math.max(wait, queue.turn and measured / BEARS or measured))
 end
 
@@ -181,10 +187,12 @@ local function kept_of(queue)
   queue.soon, queue.own_soon = 0, 0
   if call('EXISTS', turns_key(queue.name)) == 0 then return 0 end
   queue.turn = turn_of(queue.name, ticket, now)
-  if wait_by_work(queue, 0, 1) == 0 then return 0 end
   local last = now + math.max(EARLY_MS, BEARS * queue.max_wait)
-  queue.soon, queue.own_soon = turns_before(queue.name, ticket, tenant, queue.turn, last, now)
-  return (turns_before(queue.name, ticket, tenant, queue.turn, now + EARLY_MS, now))
+  local soon, own_soon = turns_before(queue.name, ticket, tenant, queue.turn, last, now)
+  if soon == 0 or wait_by_work(queue, 0, 1, 1) == 0 then return 0 end
+  queue.soon, queue.own_soon = soon, own_soon
+  if queue.turn or queue.max_wait < 0 then return soon end
+  return (turns_before(queue.name, ticket, tenant, nil, now + EARLY_MS, now))
 end
 
 -- What a queue refuses for.

@@ -19,7 +19,7 @@
 --   rate:OWNER, rate:tenant=TENANT  string  requests and tokens of the last minute; burst:OWNER  of the last second;
 --   starts:QUEUE    string  which jobs began in time, in the last day: buckets, packed (objectives.lua)
 --   drained:QUEUE   string  jobs claimed lately: buckets, packed (windows.lua); each expires with what it counts
---   back:QUEUE      string  when a job came back to it last, or came late, ms
+--   back:QUEUE      string  since when the oldest waits that did not come back to it, ms; half a minute after one did
 --   spent:PAYER:MONTH  hash  what ended jobs cost (spending.lua): s by the database, n acknowledged since the last read of it
 --                         began, o before that read and not in its answer yet, g reads begun
 --   costs:PAYER     hash  unfinished id -> expected cost, '' -> their sum           p:ID  string  its payers, one a line

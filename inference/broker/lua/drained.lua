@@ -3,12 +3,6 @@ local SINCE_MS = 2000     -- what a queue drained in less time than this is chan
 local LEAST_JOBS = 8      -- so are fewer of them, to refuse by
 local LONGEST_GAP = 2     -- buckets without a claim: after more of them a queue begins to move anew
 
--- When the oldest came that may be claimed, or one that came later: of those that may not, nobody knows how old they are.
-local function oldest_of(queue)
-  local barred = call('ZCARD', P .. 'd:' .. queue) + call('ZCARD', P .. 'y:' .. queue)
-  return tonumber(call('ZRANGE', P .. 'a:' .. queue, barred, barred, 'WITHSCORES')[2])
-end
-
 -- The bucket since which claims go on until now, whole: before, the queue may have been paused, or its engine loading.
 local function row_start(buckets, now)
   local first = #buckets
@@ -17,7 +11,7 @@ local function row_start(buckets, now)
   return at > math.floor(now / HALF_MINUTE.width) - HALF_MINUTE.count and at + 1 or at
 end
 
--- Jobs that were claimed since the oldest came, or the last came back, as far back as is known, in `ms` of whole buckets. `waited` is how long that
+-- Jobs that were claimed since the oldest came that did not come back (waiting.lua), as far back as is known, in `ms` of whole buckets. `waited` is how long that
 -- one has waited while others were claimed: 0 once none is, since that is for another reason. nil: nothing is known.
 local function drained_of(queue, now)
   local oldest, buckets = oldest_of(queue), read_window('drained:' .. queue, HALF_MINUTE, now).buckets

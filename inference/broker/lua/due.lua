@@ -33,14 +33,14 @@ end
 -- At their first arrival. Nobody's lease is in question: this needs no watch.
 local function line_up_delayed(queue)
   local ids = call('ZRANGEBYSCORE', P .. 'd:' .. queue, '-inf', now, 'LIMIT', 0, most)
+  if #ids == 0 then return end
+  note_return(queue)
   for _, id in ipairs(ids) do
     call('ZREM', P .. 'd:' .. queue, id)
     call('HDEL', P .. 'e:' .. id, 'd')
     local entry = read(id)
     if entry then line_up(id, entry) else drop_lost(id, queue) end
   end
-  if #ids == 0 then return end
-  note_return(queue)
   ring(queue, #ids)
 end
 

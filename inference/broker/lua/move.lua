@@ -13,8 +13,8 @@ if left then refresh(left, entry.tenant) end
 call('HDEL', P .. 'e:' .. id, 'd', 'u')
 call('HSET', P .. 'e:' .. id, 'q', queue)
 entry.queue, entry.delayed = queue, nil
+if not from_ms and not entry.alone then note_return(queue) end
 enqueue(id, entry, from_ms)
-note_return(queue)
 ring(queue, 1)
 local group = place(queue)
 call('HSET', P .. 'came:' .. group.model, group.tier, now)

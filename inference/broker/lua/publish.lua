@@ -1,7 +1,7 @@
 -- number of queues, {queue, model, tier, length}..., {which queue, id, tenant, prompt tokens, expected tokens,
 -- estimate, arrival or '', mailbox, streamed, tenant's weight, bytes, must run alone, whether its start counts}...  ->  1 for each that is new, 0 for
 -- each that was held
-local at, now, queues, rings, replies = 3, int(now_ms()), {}, {}, {}
+local at, now, queues, rings, returned, replies = 3, int(now_ms()), {}, {}, {}, {}
 for i = 1, tonumber(ARGV[2]) do
   queues[i] = ARGV[at]
   register(ARGV[at], ARGV[at + 1], ARGV[at + 2], ARGV[at + 3])
@@ -14,7 +14,8 @@ local function meter(id, reserved)
   if reserved.owner ~= '' then call('HSET', P .. 'e:' .. id, 'i', reserved.owner) end
 end
 
--- One that was let in lately came then, by this clock; its row has that of another machine. A retry is of long ago.
+-- One for which room is reserved came when that, or its spilling, was asked for, by this clock; its row has that of
+-- another machine. A retry is of long ago.
 local function arrival_of(given, reserved, counts)
   if given == '' then return now end
   return reserved and counts ~= '0' and int(reserved.at) or given
@@ -34,8 +35,11 @@ local function publish(queue, id, tenant, prompt, expected, estimate, arrival, m
   if streamed == '1' then call('HSET', P .. 'e:' .. id, 's', '1') end
   if entry.alone then call('HSET', P .. 'e:' .. id, 'y', '1') end
   if counts == '0' then call('HSET', P .. 'e:' .. id, 'j', '-') end
+  if arrival ~= '' and not returned[queue] and not entry.alone then
+    note_return(queue)
+    returned[queue] = true
+  end
   enqueue(id, entry)
-  if arrival ~= '' then note_return(queue) end
   rings[queue] = (rings[queue] or 0) + 1
   return 1
 end

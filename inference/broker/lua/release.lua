@@ -20,8 +20,8 @@ if first_ms > 0 then
   local doublings = math.min(call('HINCRBY', P .. 'e:' .. id, 'f', 1) - 1, 30)
   from_ms = now_ms() + math.floor(math.min(first_ms * 2 ^ doublings, tonumber(ARGV[6])) * tonumber(ARGV[7]))
 end
+if not from_ms and not entry.alone then note_return(entry.queue) end
 enqueue(id, entry, from_ms)
-if not from_ms then note_return(entry.queue) end
 ring(entry.queue, 1)
 if has_sent and ARGV[4] == '1' then announce(id, entry, 'interrupted', claim, '', false) end
 return 1

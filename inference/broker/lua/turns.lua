@@ -20,7 +20,7 @@ end
 local function turns_before(queue, ticket, tenant, turn, last, now)
   local from, to = int(now - GRACE_MS), turn and '(' .. int(turn.due) or int(last)
   local own = call('ZCOUNT', tickets_turns(queue, ticket), from, to)
-  return call('ZCOUNT', turns_key(queue), from, to) - own, call('ZCOUNT', tenants_turns(queue, tenant), from, to) - own
+  return call('ZCOUNT', turns_key(queue), from, to) - own, math.max(0, call('ZCOUNT', tenants_turns(queue, tenant), from, to) - own)
 end
 
 local function use_turn(queue, ticket, tenant, turn)

@@ -21,8 +21,14 @@ local function line_up(id, entry)
   if is_back or call('ZRANK', own_order, id) == 0 then refresh(group, entry.tenant) end
 end
 
--- Some came back to a queue, with their first arrival: how old its oldest is says nothing of the queue before that.
-local function note_return(queue) call('SET', P .. 'back:' .. queue, int(now_ms()), 'PX', '30000') end
+local LOOKED_BACK_MS = '30000'    -- as far as drained.lua looks
+
+-- Some are about to come back to a queue, with their first arrival, which says nothing of how long others wait: the oldest
+-- of these counts. Who came back before is among them, and no older than was noted then.
+local function note_return(queue)
+  local oldest, noted = oldest_of(queue) or now_ms(), tonumber(call('GET', P .. 'back:' .. queue) or 0)
+  call('SET', P .. 'back:' .. queue, int(math.max(oldest, noted)), 'PX', LOOKED_BACK_MS)
+end
 
 -- Make an entry wait, if `from_ms` is given claimable only from then on. Its hash is there, and it is in no queue.
 local function enqueue(id, entry, from_ms)
