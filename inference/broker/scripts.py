@@ -27,7 +27,7 @@ _WAITING: Final = (*_ORDER, "entering", "payers", "oldest", "waiting")
 
 PARTS: Final = {
     "renew": _ENTRY,
-    "admit": (*_ENTRY, "windows", "payers", "spending", "reserved", "oldest", "drained", "turns"),
+    "admit": (*_ENTRY, "windows", "payers", "spending", "reserved", "behind", "oldest", "drained", "turns"),
     **dict.fromkeys(("feed", "spill", "unspill", "waits"), (*_ENTRY, "payers", "reserved")),
     "withdraw": (*_ENTRY, "windows", "payers", "reserved"),
     "turn": (*_ENTRY, "windows", "oldest", "drained", "turns"),

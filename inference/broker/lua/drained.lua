@@ -11,8 +11,9 @@ local function row_start(buckets, now)
   return at > math.floor(now / HALF_MINUTE.width) - HALF_MINUTE.count and at + 1 or at
 end
 
--- Jobs that were claimed since the oldest came that did not come back (waiting.lua), as far back as is known, in `ms` of whole buckets. `waited` is how long that
--- one has waited while others were claimed: 0 once none is, since that is for another reason. nil: nothing is known.
+-- Jobs that were claimed since the oldest came that did not come back (waiting.lua), as far back as is known, in `ms` of
+-- whole buckets. `waited` is how long that one has waited while others were claimed: 0 once none is, since that is for
+-- another reason. nil: nothing is known.
 local function drained_of(queue, now)
   local oldest, buckets = oldest_of(queue), read_window('drained:' .. queue, HALF_MINUTE, now).buckets
   if not oldest or #buckets == 0 then return nil end
