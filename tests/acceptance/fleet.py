@@ -20,6 +20,10 @@ from tests.acceptance.stacks import Stack
 from tests.waiting import until
 
 START_SECONDS = 60.0
+SLOW = "--decode-tps=20"
+"""Options of a simulated engine whose jobs can be met while they run."""
+LASTING = 120
+"""Tokens of a job that runs for 6 s there: on a busy machine seconds pass until all run and a test has seen it."""
 ASKERS = 8
 UNFINISHED = ("spilled", "queued", "running")
 

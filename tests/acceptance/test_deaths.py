@@ -18,8 +18,6 @@ from tests.waiting import until
 pytestmark = pytest.mark.timeout(240)
 
 LEASE_SECONDS = float(stacks.FAST["SLUICE_LEASE_SECONDS"])
-SLOW = "--decode-tps=20"
-"""A job of 60 tokens takes 3 s."""
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +30,7 @@ def bare() -> Iterator[Stack]:
 @contextlib.contextmanager
 def workers(stack: Stack, *names: str) -> Iterator[list[WorkerProcess]]:
     with contextlib.ExitStack() as all_of_them:
-        started = [all_of_them.enter_context(fleet.worker(stack, name, sim=SLOW)) for name in names]
+        started = [all_of_them.enter_context(fleet.worker(stack, name, sim=fleet.SLOW)) for name in names]
         for worker in started:
             worker.wait_for("ready")
         yield started
@@ -44,7 +42,7 @@ def wait_until_running(stack: Stack, ids: list[str]) -> None:
 
 def test_kill_9_of_a_worker_loses_nothing_and_leaves_no_engine(bare: Stack) -> None:
     with workers(bare, "victim", "heir") as (victim, _):
-        ids = fleet.submit(bare, 50, max_tokens=60)
+        ids = fleet.submit(bare, 50, max_tokens=fleet.LASTING, ignore_eos=True)
         until(lambda: victim.running_sequences() > 0, seconds=20, what="the victim works")
         held = {job["id"] for job in fleet.jobs(bare, ids) if job["status"] == "running"}
         engine = victim.engine_processes()
@@ -68,7 +66,7 @@ def test_kill_9_of_a_worker_loses_nothing_and_leaves_no_engine(bare: Stack) -> N
 
 def test_sigterm_lets_running_jobs_finish_and_claims_no_more(bare: Stack) -> None:
     with workers(bare, "leaver") as (leaver,):
-        running = fleet.submit(bare, 8, max_tokens=60)
+        running = fleet.submit(bare, 8, max_tokens=fleet.LASTING, ignore_eos=True)
         wait_until_running(bare, running)
         engine = leaver.engine_processes()
         leaver.kill(signal.SIGTERM)
@@ -106,7 +104,7 @@ def test_a_second_sigterm_gives_running_jobs_back_without_counting_the_attempt(b
 
 def test_kill_9_of_the_engine_costs_no_attempt_and_the_worker_starts_another(bare: Stack) -> None:
     with workers(bare, "keeper") as (keeper,):
-        ids = fleet.submit(bare, 8, max_tokens=60)
+        ids = fleet.submit(bare, 8, max_tokens=fleet.LASTING, ignore_eos=True)
         until(lambda: keeper.running_sequences() == 8, seconds=20, what="the engine works")
         keeper.engine().kill()
 

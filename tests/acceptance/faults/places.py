@@ -15,7 +15,7 @@ from tests.acceptance import fleet, stacks
 from tests.acceptance.faults import clocks, disks
 from tests.acceptance.stacks import Stack
 
-SLOW: Final = {"SLUICE_SIM_ARGS": "--decode-tps=20"}
+SLOW: Final = {"SLUICE_SIM_ARGS": fleet.SLOW}
 """A job of 40 tokens takes 2 s, as long as a lease."""
 CRASH_SAFE: Final = {"synchronous_commit": "on", "full_page_writes": "on", "max_wal_size": "64MB"}
 """A server that is killed must not forget what it said was committed."""

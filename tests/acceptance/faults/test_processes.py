@@ -30,8 +30,8 @@ BEAT: Final = ("beat", "--pidfile=", "--schedule")
 
 
 def test_a_web_process_killed_in_mid_stream_takes_no_job_along(broken: Stack) -> None:
-    chat = Chat(broken, max_tokens=60)
-    [streamed] = fleet.submit(broken, 1, max_tokens=60, stream=True, ignore_eos=True)
+    chat = Chat(broken, max_tokens=fleet.LASTING)
+    [streamed] = fleet.submit(broken, 1, max_tokens=fleet.LASTING, stream=True, ignore_eos=True)
     follower = Follower(broken, streamed)
     for client in (chat, follower):
         client.start()
@@ -104,7 +104,7 @@ def celery(stack: Stack, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
 def test_two_beats_and_two_control_workers_do_everything_once(broken: Stack) -> None:
     schedule = str(broken.folder / "second-schedule")
     with celery(broken, *CONTROL) as control, celery(broken, *BEAT, schedule) as beat:
-        ids = fleet.submit(broken, 40, tiers=("standard", "bulk"), max_tokens=40, ignore_eos=True)
+        ids = fleet.submit(broken, 40, tiers=("standard", "bulk"), max_tokens=fleet.LASTING, ignore_eos=True)
         until(lambda: fleet.count(broken, "running") == len(ids), seconds=40, what="all run")
         os.kill(broken.pid("worker-1"), signal.SIGKILL)
         jobs = audit(broken, ids)

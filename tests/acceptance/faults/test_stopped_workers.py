@@ -37,8 +37,8 @@ def test_what_is_published_to_a_worker_that_is_stopped_and_then_killed_is_run_by
 
 def test_a_worker_that_was_stopped_for_longer_than_its_lease_ends_nothing_that_another_took(broken: Stack) -> None:
     sleeper = broken.pid("worker-1")
-    plain = fleet.submit(broken, 40, max_tokens=120, ignore_eos=True)  # more than one worker takes
-    streamed = fleet.submit(broken, 4, max_tokens=120, ignore_eos=True, stream=True)
+    plain = fleet.submit(broken, 40, max_tokens=fleet.LASTING, ignore_eos=True)  # more than one worker takes
+    streamed = fleet.submit(broken, 4, max_tokens=fleet.LASTING, ignore_eos=True, stream=True)
     followers = [Follower(broken, job_id) for job_id in streamed]
     for follower in followers:
         follower.start()

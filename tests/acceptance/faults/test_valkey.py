@@ -56,13 +56,15 @@ Load = tuple[list[str], list[Follower], list[Chat]]
 
 def load(stack: Stack) -> Load:
     """Fill both engines and the queue, with clients on some of the jobs."""
-    streamed = fleet.submit(stack, STREAMED, tiers=("realtime",), max_tokens=40, stream=True, ignore_eos=True)
-    plain = fleet.submit(stack, PLAIN, tiers=("standard", "bulk"), max_tokens=40, ignore_eos=True)
+    streamed = fleet.submit(
+        stack, STREAMED, tiers=("realtime",), max_tokens=fleet.LASTING, stream=True, ignore_eos=True
+    )
+    plain = fleet.submit(stack, PLAIN, tiers=("standard", "bulk"), max_tokens=fleet.LASTING, ignore_eos=True)
+    until(lambda: fleet.count(stack, "running") >= SLOTS, seconds=40, what="both engines are full")
     followers = [Follower(stack, job_id) for job_id in [*streamed, *plain[:2], *plain[-2:]]]
-    chats = [Chat(stack, max_tokens=40) for _ in range(2)]
+    chats = [Chat(stack, max_tokens=fleet.LASTING) for _ in range(2)]
     for client in (*followers, *chats):
         client.start()
-    until(lambda: fleet.count(stack, "running") >= SLOTS, seconds=40, what="both engines are full")
     until(lambda: all(chat.chunks for chat in chats), seconds=40, what="the calls stream")
     return [*streamed, *plain, *(chat.job_id for chat in chats)], followers, chats
 
