@@ -17,6 +17,7 @@ TOKEN_DECIMALS: Final = 3
 """Of a price per million tokens."""
 SECOND_DECIMALS: Final = 6
 """Of a price per engine second."""
+_CENT: Final = Decimal("0.01")
 _PER_TOKEN: Final = NANO // 10**6
 _PER_MILLISECOND: Final = NANO // 10**3
 
@@ -137,6 +138,12 @@ def money(amount: Decimal) -> str:
     """Write an amount in full, with two decimals at least."""
     whole, _, rest = f"{amount:.9f}".partition(".")
     return f"{whole}.{rest.rstrip('0'):0<2}"
+
+
+def readable(amount: Decimal) -> str:
+    """Write an amount as people read it: two decimals, and of less than one cent the first two that count."""
+    places = 2 if not amount or amount >= _CENT else min(9, 1 - amount.adjusted())
+    return f"{amount:,.{places}f}".replace(",", "\u202f")
 
 
 def nano_of(money: Decimal) -> int:

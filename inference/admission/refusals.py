@@ -70,14 +70,16 @@ def over_budget(refusal: Refusal, *, currency: str, ends_at: datetime) -> errors
     reserved = refusal.value - refusal.spent
     amounts = {"limit": refusal.limit, "spent": refusal.spent, "reserved": reserved, "requested": refusal.asked}
     amounts["current"] = refusal.value
-    told = {name: charges.money(charges.amount(nano)) for name, nano in amounts.items()}
+    told = {name: charges.amount(nano) for name, nano in amounts.items()}
+    said = {name: charges.readable(amount) for name, amount in told.items()}
+    exact = {name: charges.money(amount) for name, amount in told.items()}
     return errors.Rejected(
         _BUDGET.format(
-            who=_who(refusal.name), asked=told["requested"], currency=currency, ends_at=ends_at, **told
+            who=_who(refusal.name), asked=said["requested"], currency=currency, ends_at=ends_at, **said
         ),
         code="insufficient_quota",
         retry_after_seconds=None,
-        details={"reason": str(refusal.reason), **told, "currency": currency, "ends_at": ends_at.isoformat()},
+        details={"reason": str(refusal.reason), **exact, "currency": currency, "ends_at": ends_at.isoformat()},
     )
 
 

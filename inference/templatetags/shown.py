@@ -9,7 +9,7 @@ from typing import Final
 from django import template
 from django.utils.formats import date_format
 
-from inference import clock, edits
+from inference import charges, clock, edits
 from inference.models import Edit, QueueLimit, WorkerLimit
 from inference.objectives import Attained, Mark, Objective, Verdict
 from inference.rows import QueueRow, Totals
@@ -17,7 +17,6 @@ from inference.rows import QueueRow, Totals
 register = template.Library()
 
 NONE: Final = "\N{EN DASH}"
-CENT: Final = Decimal("0.01")
 
 
 @register.filter
@@ -90,8 +89,7 @@ def short(job_id: uuid.UUID) -> str:
 @register.filter
 def money(amount: Decimal) -> str:
     """Return an amount as people read it: two decimals, and of less than one cent the first two that count."""
-    places = 2 if not amount or amount >= CENT else min(9, 1 - amount.adjusted())
-    return f"{amount:,.{places}f}".replace(",", "\u202f")
+    return charges.readable(amount)
 
 
 @register.filter

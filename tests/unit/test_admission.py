@@ -1,5 +1,6 @@
 """What a refusal says, what a fleet can hold, and how rates are told."""
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -56,6 +57,19 @@ def test_waits_are_told_in_seconds() -> None:
     error = refusals.error(refusal(Reason.WAIT, limit=1000, value=90_320), fallback_seconds=9)
     assert (error.details["limit"], error.details["current"]) == (1, 90.32)
     assert "about 90.32 s; its tier takes jobs that wait for 1 s" in error.message
+
+
+def test_a_budget_is_told_as_people_read_money_and_in_full_beside_it() -> None:
+    spent, costs = 1_234_567_891_234, 340_912
+    held = refusal(
+        Reason.BUDGET, name="tenant=ann", limit=10**12, spent=spent, value=spent + 5 * costs, asked=costs
+    )
+    error = refusals.over_budget(held, currency="EUR", ends_at=datetime(2026, 12, 1, tzinfo=UTC))
+    assert error.message == (
+        "tenant ann may spend 1\u202f000.00 EUR a month; 1\u202f234.57 are spent, unfinished jobs are expected to "
+        "cost 0.0017 and these 0.00034; the month ends at 2026-12-01T00:00Z"
+    )
+    assert (error.details["spent"], error.details["requested"]) == ("1234.567891234", "0.000340912")
 
 
 @pytest.mark.parametrize(("limit", "is_paused"), [(0, False), (10, True)])
