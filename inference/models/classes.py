@@ -17,9 +17,13 @@ class Tier(models.Model):
     weight = models.FloatField(
         default=100,
         validators=between(0.001, LARGEST),
-        help_text="Share of service against other tiers.",
+        help_text="Share of service beside the other tiers that have work: twice the weight, twice the service.",
     )
-    engine_priority = models.SmallIntegerField(default=0, help_text="vLLM's priority: lower goes first.")
+    engine_priority = models.SmallIntegerField(
+        default=0,
+        help_text="Priority in vLLM, lower first: whose sequences keep their room when the KV cache runs out. "
+        "Who starts first, the weight says.",
+    )
     target_wait_seconds = models.FloatField(
         null=True,
         blank=True,
@@ -35,7 +39,10 @@ class Tier(models.Model):
         "nothing; empty for none.",
     )
     start_deadline_seconds = models.FloatField(
-        default=300, validators=seconds(0.1), help_text="A job not started by then is expired."
+        default=300,
+        validators=seconds(0.1),
+        help_text="A job that has not started after so long expires. The clock stands still while no worker of "
+        "its model is ready, or its queue is paused.",
     )
     sync_start_deadline_seconds = models.FloatField(
         default=300,
@@ -49,8 +56,8 @@ class Tier(models.Model):
         null=True,
         blank=True,
         validators=seconds(0.001),
-        help_text="A job that would wait longer than this for its start gets 429; empty for no bound. "
-        "A queue with a cap of its own goes by that instead.",
+        help_text="A queue is full when a new job would wait longer than this for its start; empty for no bound. "
+        "A queue with a cap in jobs of its own goes by that instead.",
     )
     max_queued_jobs = models.PositiveIntegerField(
         default=10_000,
@@ -96,8 +103,8 @@ class Tier(models.Model):
     max_share = models.FloatField(
         default=1,
         validators=between(0.01, 1),
-        help_text="Of a worker's slots and KV tokens, while tiers with a share of 1 have work or had some in the "
-        "last 10 s; at least one slot. 1: no such bound.",
+        help_text="Most of a worker's slots and KV tokens that its jobs may hold, as 0.5, while tiers with a "
+        "share of 1 have work or had some in the last 10 s; at least one slot. 1: no such bound.",
     )
     max_in_flight = models.PositiveIntegerField(
         null=True,
@@ -110,7 +117,9 @@ class Tier(models.Model):
         "0: it never waits.",
     )
     gather_seconds = models.FloatField(
-        default=0, validators=seconds(0), help_text="Longest such wait of the oldest job; 0: none."
+        default=0,
+        validators=seconds(0),
+        help_text="How long the oldest job may be kept waiting so; 0: not at all.",
     )
     service_tiers = models.JSONField(
         default=list,

@@ -30,7 +30,8 @@ class QueueLimit(Halted):
     max_jobs = models.PositiveIntegerField(
         null=True,
         blank=True,
-        help_text="Most jobs that may wait; others get 429. 0 closes it; empty for the tier's default.",
+        help_text="Most jobs that may wait; what becomes of more, the tier says (when full). 0: all get 429; "
+        "empty for the tier's default.",
     )
     max_tokens = models.PositiveBigIntegerField(
         null=True,
@@ -43,9 +44,11 @@ class QueueLimit(Halted):
     max_in_flight = models.PositiveIntegerField(
         null=True, blank=True, help_text="Most jobs that may run at once over all workers; empty for no bound."
     )
-    is_paused = models.BooleanField("paused", default=False, help_text="Nothing is claimed; jobs are still taken.")
+    is_paused = models.BooleanField(
+        "paused", default=False, help_text="Have nothing claimed; jobs are still taken."
+    )
     is_draining = models.BooleanField(
-        "draining", default=False, help_text="No more jobs are taken; those that wait are worked off."
+        "draining", default=False, help_text="Take no more jobs (503); those that wait are worked off."
     )
 
     class Meta:
@@ -64,9 +67,11 @@ class WorkerLimit(Halted):
     """What an operator said of one worker. Apart from `Worker`, which the worker writes, and which is pruned."""
 
     worker = models.CharField(max_length=128, primary_key=True)
-    is_paused = models.BooleanField("paused", default=False, help_text="It claims nothing; its engine runs on.")
+    is_paused = models.BooleanField(
+        "paused", default=False, help_text="Have it claim nothing; its engine stays loaded."
+    )
     is_draining = models.BooleanField(
-        "draining", default=False, help_text="It finishes what it runs and claims no more."
+        "draining", default=False, help_text="Have it finish what it runs and claim no more."
     )
 
     class Meta:

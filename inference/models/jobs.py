@@ -50,7 +50,7 @@ class Job(models.Model):
     hold_ends_at = models.DateTimeField(
         null=True,
         blank=True,
-        help_text="Its queue was full: it expires unless it started by then. Empty once it did.",
+        help_text="Until when a full queue holds this call: not started by then, it expires. Empty once started.",
     )
     started_at = models.DateTimeField(null=True, blank=True)
     first_token_at = models.DateTimeField(null=True, blank=True)

@@ -12,7 +12,9 @@ class ServedModel(models.Model):
 
     name = models.CharField(max_length=96, primary_key=True, validators=[model_name])
     enabled = models.BooleanField(default=True, help_text="Requests for a disabled model are answered 404.")
-    is_default = models.BooleanField(default=False, help_text="Served by a worker that names no model.")
+    is_default = models.BooleanField(
+        default=False, help_text="Chosen by the dashboard at first, and served by a worker that names no model."
+    )
     source = models.CharField(max_length=512, help_text="Local path or hub name. Needs an engine restart.")
     estimates_tokens = models.BooleanField(
         "estimate prompt tokens",
@@ -21,10 +23,14 @@ class ServedModel(models.Model):
         "a token is taken to be four bytes of the prompt.",
     )
     max_model_len = models.PositiveIntegerField(
-        default=8192, validators=whole(1), help_text="Tokens. Needs an engine restart."
+        default=8192,
+        validators=whole(1),
+        help_text="Most tokens of a prompt and its answer together. Needs an engine restart.",
     )
     max_num_seqs = models.PositiveIntegerField(
-        default=32, validators=whole(1), help_text="Sequences. Needs an engine restart."
+        default=32,
+        validators=whole(1),
+        help_text="Most sequences that an engine runs at once: a worker's slots. Needs an engine restart.",
     )
     max_num_batched_tokens = models.PositiveIntegerField(
         null=True,
@@ -32,16 +38,23 @@ class ServedModel(models.Model):
         validators=whole(1),
         help_text="Tokens a step; empty for vLLM's default. Needs an engine restart.",
     )
-    dtype = models.CharField(max_length=16, default="auto", help_text="Needs an engine restart.")
+    dtype = models.CharField(
+        max_length=16,
+        default="auto",
+        help_text="Format of the weights, as bfloat16; auto: the model's own. Needs an engine restart.",
+    )
     enforce_eager = models.BooleanField(default=False, help_text="Skip compilation. Needs an engine restart.")
     tensor_parallel_size = models.PositiveSmallIntegerField(
-        default=1, validators=between(1, 1024), help_text="Needs an engine restart."
+        default=1,
+        validators=between(1, 1024),
+        help_text="GPUs that an engine is spread over; 1: as many as its worker's device names. "
+        "Needs an engine restart.",
     )
     cpu_kv_cache_gib = models.FloatField(
         "CPU KV cache GiB",
         default=1.0,
         validators=between(0.001, LARGEST),
-        help_text="CPU engine only. Needs an engine restart.",
+        help_text="Room for the KV cache, on CPUs only. Needs an engine restart.",
     )
     engine_args = models.JSONField(
         default=list,
@@ -56,7 +69,9 @@ class ServedModel(models.Model):
         "while requests run, is restarted; not an external one. Needs an engine restart.",
     )
     kv_margin_tokens = models.PositiveIntegerField(
-        "KV margin tokens", default=16, help_text="KV room kept free per job."
+        "KV margin tokens",
+        default=16,
+        help_text="Tokens of the KV cache kept for each job beyond what it is expected to need.",
     )
     default_output_tokens = models.PositiveIntegerField(
         default=256,
@@ -66,18 +81,18 @@ class ServedModel(models.Model):
     prefill_tokens_per_second = models.FloatField(
         default=4000,
         validators=between(0.001, LARGEST),
-        help_text="Of the prompt, for estimates until enough calls were measured.",
+        help_text="How fast prompts are read, for estimates until enough calls were measured.",
     )
     decode_tokens_per_second = models.FloatField(
         default=25,
         validators=between(0.001, LARGEST),
-        help_text="Of one sequence's output, likewise.",
+        help_text="How fast one sequence is written, likewise.",
     )
     max_in_flight = models.PositiveIntegerField(
         null=True, blank=True, help_text="Most jobs that may run at once over all workers; empty for no bound."
     )
     scales_from_zero = models.BooleanField(
-        default=True, help_text="Jobs are taken while no worker of the model lives; if not, they get 503."
+        default=True, help_text="Take jobs while no worker of the model lives; unticked, they get 503."
     )
     engine_start_seconds = models.FloatField(
         default=120,
@@ -98,8 +113,8 @@ class ServedModel(models.Model):
     reserve_share = models.FloatField(
         default=0.05,
         validators=between(0, 0.5),
-        help_text="Of each worker's slots and KV tokens, for tiers that use the reserve only; "
-        "at least one slot from 8 slots up, none below.",
+        help_text="Share of each worker's slots and KV tokens that is kept for tiers that use the reserve; at "
+        "least one slot from 8 slots up, none below.",
     )
     warmup_prompt = models.CharField(
         "warm-up prompt",

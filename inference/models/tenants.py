@@ -19,7 +19,7 @@ class Tenant(models.Model):
     weight = models.FloatField(
         default=1,
         validators=between(0.001, LARGEST),
-        help_text="Share of service against other tenants.",
+        help_text="Share of service beside the other tenants that have work: twice the weight, twice the service.",
     )
     requests_per_minute = models.PositiveIntegerField(
         null=True, blank=True, help_text="Most requests in any minute, over all its keys; empty for no bound."
