@@ -1,7 +1,7 @@
 """Fair queues under leases, in Redis: the only code that knows a Redis key. See `docs/architecture.md`."""
 
 import os
-from typing import Final
+from typing import Any, Final
 
 import redis
 import redis.asyncio
@@ -11,6 +11,7 @@ import redis.retry
 from django.conf import settings
 from redis.exceptions import RedisError as BrokerAway
 
+from inference.broker import breaker
 from inference.broker.claims import Request as ClaimRequest
 from inference.broker.client import MAIL_PAGE, AsyncBroker, Broker
 from inference.broker.events import order
@@ -70,6 +71,7 @@ __all__ = [
     "Token",
     "Told",
     "connect",
+    "connect_shared",
     "get_broker",
     "may_heal",
     "new_async_broker",
@@ -85,12 +87,12 @@ _brokers: dict[int, Broker] = {}
 
 def connect(url: str) -> redis.Redis:
     """Return a client that never sends a command twice: a claim or an append repeated is not the same again."""
-    return redis.Redis.from_url(
-        url,
-        socket_timeout=TIMEOUT_SECONDS,
-        socket_connect_timeout=TIMEOUT_SECONDS,
-        retry=redis.retry.Retry(redis.backoff.NoBackoff(), 0),
-    )
+    return redis.Redis.from_url(url, **_options())
+
+
+def connect_shared(url: str) -> redis.Redis:
+    """Return the same for who asks many things: after a timeout the next ones fail at once, for a moment."""
+    return breaker.Client.from_url(url, **_options())
 
 
 def get_broker() -> Broker:
@@ -98,8 +100,16 @@ def get_broker() -> Broker:
     pid = os.getpid()
     if pid not in _brokers:
         _brokers.clear()
-        _brokers[pid] = Broker(connect(settings.REDIS_URL), prefix=settings.BROKER_PREFIX)
+        _brokers[pid] = Broker(connect_shared(settings.REDIS_URL), prefix=settings.BROKER_PREFIX)
     return _brokers[pid]
+
+
+def _options() -> dict[str, Any]:
+    return {
+        "socket_timeout": TIMEOUT_SECONDS,
+        "socket_connect_timeout": TIMEOUT_SECONDS,
+        "retry": redis.retry.Retry(redis.backoff.NoBackoff(), 0),
+    }
 
 
 def new_async_broker() -> AsyncBroker:
