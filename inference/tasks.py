@@ -12,7 +12,7 @@ from celery import shared_task
 from django.db import InterfaceError, OperationalError
 from django.utils import timezone
 
-from inference import bodies, broker, clock, feeding, maintenance, reconciliation
+from inference import bodies, broker, clock, feeding, maintenance, queue_limits, reconciliation
 
 logger = logging.getLogger(__name__)
 
@@ -42,7 +42,8 @@ def run_job() -> NoReturn:
 @shared_task(name="inference.reconcile", send_events=False)
 @_put_off_by_outages("reconcile")
 def reconcile() -> None:
-    """Hold queues and rows against each other."""
+    """Hold queues and rows against each other; of limits, too, each queue has a row."""
+    queue_limits.complete()
     _reconciler.run(timezone.now())
 
 

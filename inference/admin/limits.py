@@ -4,18 +4,18 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
 from django.contrib import admin, messages
-from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils.html import format_html_join
 from django.utils.safestring import mark_safe
 from unfold.decorators import display
 
-from inference import broker, consequences, halts, objectives, selectors, snapshot
+from inference import broker, consequences, halts, objectives, selectors
 from inference.admin import backlog
 from inference.admin.backlog import WithBacklog
 from inference.admin.base import LimitAdmin
 from inference.admin.forms import LengthClassForm, QueueLimitForm, TierForm
 from inference.admin.halts import ACTIONS, WithHalts, by
+from inference.admin.queues import MakesQueues
 from inference.admin.readonly import KeptName
 from inference.models import LengthClass, QueueLimit, Tier
 from inference.rows import QueueRow
@@ -37,7 +37,7 @@ def _duration(field: str, description: str) -> Callable[[Tier], str]:
 
 
 @admin.register(Tier)
-class TierAdmin(WithBacklog, KeptName, LimitAdmin):
+class TierAdmin(MakesQueues, WithBacklog, KeptName, LimitAdmin):
     """Classes of service."""
 
     form = TierForm
@@ -93,7 +93,7 @@ class TierAdmin(WithBacklog, KeptName, LimitAdmin):
 
 
 @admin.register(LengthClass)
-class LengthClassAdmin(WithBacklog, KeptName, LimitAdmin):
+class LengthClassAdmin(MakesQueues, WithBacklog, KeptName, LimitAdmin):
     """Classes of prompt length."""
 
     form = LengthClassForm
@@ -149,13 +149,6 @@ class QueueLimitAdmin(WithHalts, WithBacklog, KeptName, LimitAdmin):
             },
         ),
     )
-
-    def get_queryset(self, request: HttpRequest) -> QuerySet[QueueLimit]:
-        """Return a row for each queue: the first look at one makes it, with no limits."""
-        rows: QuerySet[QueueLimit] = super().get_queryset(request)
-        missing = set(snapshot.limits().queues()).difference(rows.values_list("queue", flat=True))
-        QueueLimit.objects.bulk_create([QueueLimit(queue=queue) for queue in missing], ignore_conflicts=True)
-        return rows
 
     @admin.display(description="queue", ordering="queue")
     def name(self, row: QueueLimit) -> str:

@@ -11,6 +11,7 @@ from inference.admin import backlog
 from inference.admin.backlog import WithBacklog
 from inference.admin.base import LimitAdmin
 from inference.admin.forms import ServedModelForm
+from inference.admin.queues import MakesQueues
 from inference.admin.readonly import KeptName
 from inference.models import ServedModel
 from inference.rows import QueueRow
@@ -24,7 +25,7 @@ ENGINE_FIELDS: Final = (
 
 
 @admin.register(ServedModel)
-class ServedModelAdmin(WithBacklog, KeptName, LimitAdmin):
+class ServedModelAdmin(MakesQueues, WithBacklog, KeptName, LimitAdmin):
     """Models and the options of their engines."""
 
     form = ServedModelForm

@@ -34,7 +34,7 @@ EDIT: Final = """
 from inference.models import QueueLimit, Tier
 for tier, seconds in (("bulk", 500), ("realtime", 1)):
     Tier.objects.filter(name=tier).update(on_full="hold", max_held_jobs={calls}, hold_seconds=seconds)
-    QueueLimit.objects.create(queue=f"{model}.{{tier}}.short", max_jobs={cap})
+    QueueLimit.objects.update_or_create(queue=f"{model}.{{tier}}.short", defaults={{"max_jobs": {cap}}})
 """
 
 pytestmark = [pytest.mark.timeout(600), *([] if "HELD_CALLS" in os.environ else [pytest.mark.once])]

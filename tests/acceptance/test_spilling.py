@@ -24,7 +24,10 @@ SECONDS: Final = 60.0 + JOBS / 20
 AUDITED: Final = 300
 """Jobs whose histories are looked at one by one; of all, the rows and the number of their steps."""
 KILLED: Final = ("control", "web", "worker-1")
-LIMIT: Final = "from inference.models import QueueLimit as Q; Q.objects.create(queue={!r}, max_jobs={})"
+LIMIT: Final = (
+    "from inference.models import QueueLimit as Q; "
+    "Q.objects.update_or_create(queue={!r}, defaults=dict(max_jobs={}))"
+)
 STEPS: Final = """
 from django.db.models import Count
 from inference.models import Job, JobEvent

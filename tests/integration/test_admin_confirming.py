@@ -4,7 +4,7 @@ import pytest
 from django.db import connection
 from django.test import Client
 
-from inference import halts, submission
+from inference import halts, queue_limits, submission
 from inference.models import ApiKey, Edit, Job, QueueLimit, Tenant, Tier
 from tests import factories
 from tests.integration import admin_pages
@@ -38,6 +38,7 @@ def test_a_cap_above_the_backlog_is_not_asked_about(page: Client) -> None:
 @pytest.mark.parametrize("action", ["pause", "drain"])
 def test_a_halt_from_the_list_says_what_it_holds_back_and_waits_for_the_answer(page: Client, action: str) -> None:
     factories.publish(factories.make_job())
+    queue_limits.complete()
     data = {"action": action, "_selected_action": [QUEUE]}
     shown = page.post(url(QueueLimit, "changelist"), data).content.decode()
 

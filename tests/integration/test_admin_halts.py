@@ -9,7 +9,7 @@ from django.contrib.admin.models import LogEntry
 from django.contrib.auth.models import Permission, User
 from django.test import Client
 
-from inference import fleet, halts, snapshot
+from inference import fleet, halts, queue_limits, snapshot
 from inference.models import ApiKey, QueueLimit, Tier, Worker, WorkerLimit
 from tests import factories
 from tests.integration import admin_pages
@@ -21,6 +21,7 @@ QUEUE = f"{factories.MODEL}.bulk.long"
 
 
 def test_every_queue_is_in_the_list_and_can_be_paused_there(page: Client) -> None:
+    queue_limits.complete()
     shown = page.get(url(QueueLimit, "changelist")).content.decode()
     assert shown.count("action-select") >= len(snapshot.limits().queues()) == 9
     assert f"Paused. {QUEUE}" in act(page, QueueLimit, "pause", QUEUE)

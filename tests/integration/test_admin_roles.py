@@ -8,7 +8,7 @@ from django.core import serializers
 from django.test import Client
 from django.urls import reverse
 
-from inference import fleet, halts
+from inference import fleet, halts, queue_limits
 from inference.broker import Broker
 from inference.models import ApiKey, Edit, Job, Membership, QueueLimit, ServedModel, Tenant, Tier
 from tests import factories
@@ -44,7 +44,7 @@ def rows(page: Client) -> None:
     factories.publish(factories.make_job(api_key_id=key.pk))
     factories.make_running_job()
     fleet.report(factories.make_report())
-    page.get(url(QueueLimit, "changelist"))  # makes a row for each queue
+    queue_limits.complete()
     halts.halt_queues(halts.Action.PAUSE, [QUEUE], by="ann")
     halts.halt_workers(halts.Action.PAUSE, ["worker-1"], by="ann")
     Membership.objects.create(user=User.objects.get(username="root"), tenant_id="default")

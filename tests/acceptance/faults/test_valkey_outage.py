@@ -27,8 +27,10 @@ PAUSE_SECONDS = 0.05
 RESTART_SECONDS = 40.0
 FILL_SECONDS = 80.0
 """Room reserved for somebody who was told that Valkey is away is free again after a minute."""
-SET = "from inference.models import QueueLimit as Q; Q.objects.create(queue={queue!r}, max_jobs={cap})"
-UNSET = "from inference.models import QueueLimit as Q; Q.objects.filter(queue={queue!r}).delete()"
+SET = """
+from inference.models import QueueLimit
+QueueLimit.objects.update_or_create(queue={queue!r}, defaults={{"max_jobs": {cap}}})
+"""
 ROWS = """
 import json
 from django.db.models import Count, F, Sum
@@ -85,17 +87,21 @@ class Crowd:
 def queue(workerless: Stack) -> Iterator[str]:
     """A queue with a cap, and nobody who claims; empty again afterwards."""
     name = f"{fleet.model(workerless)}.standard.short"
+
+    def set_cap(cap: int | None) -> None:
+        workerless.manage("shell", "--verbosity=0", "-c", SET.format(queue=name, cap=cap))
+
     with redis.Redis.from_url(workerless.access["redis_url"]) as client:
         # Until it is killed. Else it may forget what it had said in its last moments, and count that again only
         # once the reconciler has published it.
         client.config_set("appendfsync", "always")
-    workerless.manage("shell", "--verbosity=0", "-c", SET.format(queue=name, cap=CAP))
+    set_cap(CAP)
     until(lambda: _cap(workerless, name) == CAP, what="the web process knows the cap")
     yield name
     with workerless.client() as api:
         for job_id in fleet.unfinished(workerless):
             api.post(f"/api/v1/jobs/{job_id}/cancel/").raise_for_status()
-    workerless.manage("shell", "--verbosity=0", "-c", UNSET.format(queue=name))
+    set_cap(None)
 
 
 def _cap(stack: Stack, queue: str) -> int:
