@@ -12,7 +12,10 @@ schema_view: Final = adapt(
     SpectacularAPIView.as_view(authentication_classes=[], permission_classes=[]), takes=None
 )
 docs_view: Final = adapt(
-    SpectacularSwaggerView.as_view(url_name="schema", authentication_classes=[], permission_classes=[]), takes=None
+    SpectacularSwaggerView.as_view(
+        url_name="schema", template_name="api/docs.html", authentication_classes=[], permission_classes=[]
+    ),
+    takes=None,
 )
 
 ERRORS: Final = {

@@ -74,6 +74,12 @@ LABELS: Final = """list => [...list.querySelectorAll('[data-label]')].map((cell)
 
 LISTS: Final = ("edit", "apikey", "tenant", "job", "worker", "queuelimit", "tier", "servedmodel", "jobevent")
 
+LIGHTNESS: Final = """() => {
+    const page = [document.body, document.documentElement].map((each) => getComputedStyle(each).backgroundColor)
+    return Number(page.find((colour) => colour !== 'rgba(0, 0, 0, 0)').match(/\\d+/)[0])
+}"""
+"""The red of what is behind a page's text: from 0, black, to 255."""
+
 STICK_OUT: Final = """() => {
     const told = (each) => `${each.tagName}.${each.className} ${each.textContent.trim().slice(0, 40)}`
     const scrolls = (each) => getComputedStyle(each).overflowX !== 'visible'
@@ -192,6 +198,16 @@ def test_on_a_phone_the_admin_says_what_one_looks_at(admin: Admin, stack: Stack)
 
 def stack_queue(stack: Stack) -> str:
     return f"{fleet.model(stack)}.bulk.short"
+
+
+def test_the_api_docs_are_dark_where_the_system_is(visit: Callable[..., Visitor]) -> None:
+    person = visit("desktop", "dark")
+    person.open("/api/docs/")
+    person.page.locator(".swagger-ui .info .title").wait_for()
+    assert person.page.evaluate(LIGHTNESS) < 80
+    person.photograph("api-docs-dark")
+    person.page.emulate_media(color_scheme="light")
+    assert person.page.evaluate(LIGHTNESS) > 200
 
 
 def test_a_long_prompt_scrolls_in_its_box_in_the_admin(admin: Admin, stack: Stack) -> None:
