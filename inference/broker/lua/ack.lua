@@ -1,4 +1,5 @@
--- {id, claim, status or '', what it used or '', tokens that it used or '', billionths that it cost or '', month}...  ->  1 for each that was ours
+-- {id, claim, status or '', what it used or '', tokens that it used or '', billionths that it cost or '', month}...
+-- ->  1 for each that was ours
 local function ack(id, claim, status, used, tokens, cost, month)
   local entry = mine(id, claim)
   if not entry then return 0 end

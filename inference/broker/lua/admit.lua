@@ -6,7 +6,8 @@
 -- may wait in all queues or below 0, most jobs on hold, whether jobs may spill, how many of the queues that follow are of its
 -- tier, how many follow; billionths that a prompt token, an output token and a ms of service cost), {the weight of a tier as
 -- heavy or heavier over its own, how many queues follow of it}... packed, keys of what was learned of outputs and speed
--- less the prefix, all queues of the model: of its tier, of those tiers, the others...}...,  {id, numbers (which queue, prompt tokens, most output, bytes)}...
+-- less the prefix, all queues of the model: of its tier, of those tiers, the others...}...,
+-- {id, numbers (which queue, prompt tokens, most output, bytes)}...
 -- ->  {what refuses or '', its name, limit, value, more asked for, ms until it may fit or '', of a budget what is spent,
 --      {requests and tokens of the key in a minute, ms until that has cleared, the same of the tenant} or '' each,
 --      {what was learned of outputs, of speed, '' or, if it took the jobs on hold, what it would have refused for, limit,

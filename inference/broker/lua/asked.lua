@@ -1,9 +1,9 @@
 -- What a claim asks for. After the prefix: numbers (most jobs, free sequences, free KV tokens, margin a job, reserved
 -- sequences, reserved KV tokens, whether it may be given a job to park, lease ms, jobs in flight, slots, how many tiers,
--- caps, plain queues, whole KV tokens, ms until a job that must run alone is due or -1), worker, claim ids (16 bytes each, one for each job at most), model, what it
--- serves, {tier, its lengths, those that are paused, those that a larger worker serves too, each with commas; what its
--- queues' names begin with, numbers (weight, whether it uses the reserve, whether it has a share, its sequences and KV
--- tokens, gather jobs, gather ms, target wait ms or below 0)}...,
+-- caps, plain queues, whole KV tokens, ms until a job that must run alone is due or -1), worker, claim ids (16 bytes each,
+-- one for each job at most), model, what it serves, {tier, its lengths, those that are paused, those that a larger
+-- worker serves too, each with commas; what its queues' names begin with, numbers (weight, whether it uses the reserve,
+-- whether it has a share, its sequences and KV tokens, gather jobs, gather ms, target wait ms or below 0)}...,
 -- {jobs, number of queues, queues...}...,  plain queues...
 -- Numbers come packed, as doubles: to read one from text takes the server 1,700 instructions and more.
 local now = now_ms()

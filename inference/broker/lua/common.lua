@@ -4,10 +4,12 @@
 --   e:ID            hash  an entry: q queue, t tenant, p prompt tokens, x expected tokens, e estimate, a arrival,
 --                         m mailbox, s streamed, b body; if leased c claim, w worker, o has sent output,
 --                         n calls that said something, where counted, z cancelled; r bytes of the request;
---                         where a limit counts its tokens: l when it was admitted, i its key's owner if the key has one; f returns after a failure,
---                         d is kept from its order (see d:QUEUE); u since when it fits no asking worker, ms;
+--                         where a limit counts its tokens: l when it was admitted, i its key's owner if the key
+--                         has one; f returns after a failure, d is kept from its order (see d:QUEUE); u since when it
+--                         fits no asking worker, ms;
 --                         if leased g the weights that its claim charged by: tenant's, tier's or 0, packed;
---                         k whether a cap counts it; j once it began, whether in time, or - if its start does not count (objectives.lua); y must run alone (see y:QUEUE)
+--                         k whether a cap counts it; j once it began, whether in time, or - if its start does not
+--                         count (objectives.lua); y must run alone (see y:QUEUE)
 --   a:QUEUE         zset  waiting id -> arrival ms               l:QUEUE  zset  leased id -> end of the lease ms
 --   spilled:QUEUE   zset  id that is kept out of its full queue -> when it was admitted, ms; v:ID says what it is
 --   hold:QUEUE      set   waiting or reserved ids that a full queue took on hold

@@ -1,8 +1,8 @@
 -- number of queues, queues..., ids...  ->  {of each queue: {waiting that may not be claimed yet, its first job, ms since
 -- the last publish in its tier or '', tokens of what is leased}, of each id: a job, of each model the worker that holds
--- its job that must run alone}. A job is {} if it is nowhere, {id, worker} if one holds it, else {id, queue, tokens, estimate, ms until it may be
--- claimed or '', own jobs before it, other tenants' jobs before it, its tenant's jobs, whether it must run alone}: then
--- only such jobs of its queue are before it.
+-- its job that must run alone}. A job is {} if it is nowhere, {id, worker} if one holds it, else {id, queue, tokens,
+-- estimate, ms until it may be claimed or '', own jobs before it, other tenants' jobs before it, its tenant's jobs, whether
+-- it must run alone}: then only such jobs of its queue are before it.
 -- Reads only, and as much for a million waiting jobs as for one: each is a rank or a count in a sorted set.
 local SKIPPED = 50    -- so many of the oldest are looked at for one that may be claimed, and beside others
 local LEASED = 10     -- so many of a queue's leased jobs are looked at for what they hold

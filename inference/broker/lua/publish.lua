@@ -1,6 +1,6 @@
 -- number of queues, {queue, model, tier, length}..., {which queue, id, tenant, prompt tokens, expected tokens,
--- estimate, arrival or '', mailbox, streamed, tenant's weight, bytes, must run alone, whether its start counts}...  ->  1 for each that is new, 0 for
--- each that was held
+-- estimate, arrival or '', mailbox, streamed, tenant's weight, bytes, must run alone, whether its start counts}...
+-- ->  1 for each that is new, 0 for each that was held
 local at, now, queues, rings, returned, replies = 3, int(now_ms()), {}, {}, {}, {}
 for i = 1, tonumber(ARGV[2]) do
   queues[i] = ARGV[at]
