@@ -12,9 +12,12 @@ from tests.acceptance import stacks
 from tests.acceptance.stacks import Stack
 from tests.browser import chromium
 from tests.browser.chromium import Scheme, Size, Visitor
+from tests.waiting import until
 
 HOSTILE_ANSWER: Final = "Paris<script>window.hacked=1</script><img/src=x/onerror=window.hacked=1>"
 """What the simulated engine says to the warm-up's question, in place of what it would say."""
+
+QUEUES: Final = "from inference.models import QueueLimit; print(QueueLimit.objects.count())"
 
 Visit = Callable[..., Visitor]
 
@@ -24,6 +27,7 @@ def stack() -> Iterator[Stack]:
     """A stack whose engine talks slowly enough to be watched, and whose one fact is an attack."""
     arguments = shlex.join(["--decode-tps=20", f"--fact-answer={HOSTILE_ANSWER}"])
     with stacks.running(env={"SLUICE_SIM_ARGS": arguments}) as running:
+        until(lambda: int(running.manage("shell", "--verbosity=0", "-c", QUEUES)), what="each queue has its row")
         yield running
 
 

@@ -204,10 +204,10 @@ def test_the_api_docs_are_dark_where_the_system_is(visit: Callable[..., Visitor]
     person = visit("desktop", "dark")
     person.open("/api/docs/")
     person.page.locator(".swagger-ui .info .title").wait_for()
-    assert person.page.evaluate(LIGHTNESS) < 80
+    person.page.wait_for_function(f"({LIGHTNESS})() < 80")
     person.photograph("api-docs-dark")
     person.page.emulate_media(color_scheme="light")
-    assert person.page.evaluate(LIGHTNESS) > 200
+    person.page.wait_for_function(f"({LIGHTNESS})() > 200")
 
 
 def test_a_long_prompt_scrolls_in_its_box_in_the_admin(admin: Admin, stack: Stack) -> None:
