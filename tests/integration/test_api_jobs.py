@@ -6,10 +6,16 @@ from typing import Any
 
 import orjson
 import pytest
+from django.http import HttpRequest
+from django.test import RequestFactory
 from django.utils import timezone
+from rest_framework.renderers import JSONRenderer
+from rest_framework.serializers import ModelSerializer
 
-from inference import fleet
-from inference.api import authentication
+from inference import fleet, lifecycle
+from inference.api import authentication, serializers
+from inference.api.native.formats import JsonRenderer
+from inference.api.serializers.jobs import JobEventSerializer
 from inference.broker import Broker
 from inference.models import ApiKey, Job, JobEvent
 from inference.states import FailureReason, JobStatus
@@ -44,6 +50,23 @@ def test_a_job_is_accepted_at_once_and_its_result_read_later(api: Api, hand: Han
     assert finished["attempts"] == 1
     assert finished["queue_time_seconds"] >= 0
     assert (finished["output_tokens"], finished["finish_reason"]) == (7, "stop")
+
+
+def test_a_job_is_shown_as_drf_itself_would_write_it(database: None) -> None:
+    new, (ran, token) = factories.make_job(), factories.make_running_job()
+    lifecycle.apply([factories.make_success(token, first_token_at=timezone.now())])
+    request = RequestFactory().get(JOBS, headers={"Host": "localhost"})
+
+    for job in (new, Job.objects.get(id=ran.id)):
+        said = JsonRenderer().render(serializers.job(job, request))
+        assert orjson.loads(said) == orjson.loads(JSONRenderer().render(as_drf_writes_it(job, request)))
+
+
+def as_drf_writes_it(job: Job, request: HttpRequest) -> dict[str, Any]:
+    write = ModelSerializer[Any].to_representation
+    shown = write(serializers.JobDetailSerializer(context={"request": request}), job)
+    steps = [write(JobEventSerializer(), step) for step in job.history]
+    return {**shown, "history": steps, "result": orjson.loads(job.result or "null")}
 
 
 def test_a_job_that_failed_says_why(api: Api, hand: Hand) -> None:

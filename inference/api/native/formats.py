@@ -58,5 +58,5 @@ class JsonRenderer(BaseRenderer):
         accepted_media_type: str | None = None,  # noqa: ARG002 - DRF's signature
         renderer_context: Mapping[str, Any] | None = None,  # noqa: ARG002
     ) -> bytes:
-        """Return the JSON; nothing for no data."""
-        return b"" if data is None else orjson.dumps(data)
+        """Return the JSON, with moments as DRF writes them; nothing for no data."""
+        return b"" if data is None else orjson.dumps(data, option=orjson.OPT_UTC_Z)

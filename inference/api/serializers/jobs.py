@@ -1,10 +1,14 @@
 """Jobs, as the native API shows them."""
 
+import functools
 import threading
-from collections.abc import Mapping
-from typing import Any, cast
+import uuid
+from collections.abc import Callable, Mapping
+from operator import attrgetter
+from typing import Any, Final, TypeVar, cast
 
 import orjson
+from django.db.models import Model
 from django.http import HttpRequest
 from django.urls import reverse
 from drf_spectacular.types import OpenApiTypes
@@ -16,6 +20,34 @@ from inference import selectors
 from inference.models import Job, JobEvent
 from inference.waiting import Reason
 
+Row = TypeVar("Row", bound=Model)
+
+_NO_JOB: Final = uuid.UUID(int=0)
+
+
+class _RowSerializer(serializers.ModelSerializer[Row]):
+    """Gives what a row holds as it is: ids and moments are the renderer's to write.
+
+    DRF looks for every value anew and turns it into text, which is most of what an answer costs.
+    """
+
+    def to_representation(self, instance: Row) -> dict[str, Any]:
+        """Return the fields by name."""
+        return {name: read(instance) for name, read in self._readers}
+
+    @functools.cached_property
+    def _readers(self) -> tuple[tuple[str, Callable[[Row], Any]], ...]:
+        return tuple((name, _reader(field)) for name, field in self.fields.items())
+
+
+def _reader(field: serializers.Field[Any, Any, Any, Any]) -> Callable[[Any], Any]:
+    if isinstance(field, serializers.SerializerMethodField):
+        return field.to_representation
+    read = attrgetter(str(field.source))
+    if isinstance(field, serializers.BaseSerializer):
+        return lambda row: field.to_representation(read(row))
+    return read
+
 
 class JobErrorSerializer(serializers.Serializer[Any]):
     """Why a job has no result."""
@@ -24,7 +56,7 @@ class JobErrorSerializer(serializers.Serializer[Any]):
     message = serializers.CharField()
 
 
-class JobSerializer(serializers.ModelSerializer[Job]):
+class JobSerializer(_RowSerializer[Job]):
     """A job without its result."""
 
     model = serializers.CharField(source="model_id")
@@ -71,12 +103,19 @@ class JobSerializer(serializers.ModelSerializer[Job]):
     @extend_schema_field(OpenApiTypes.URI)
     def get_events(self, job: Job) -> str:
         """Return the address of the job's event stream."""
-        path = reverse("job-events", args=[job.pk])
+        path = str(job.pk).join(_around_id())
         request = self.context.get("request")
         return request.build_absolute_uri(path) if request else path
 
 
-class JobEventSerializer(serializers.ModelSerializer[JobEvent]):
+@functools.cache
+def _around_id() -> tuple[str, str]:
+    """Return what stands before and after a job's id in the address of its events."""
+    before, _, after = reverse("job-events", args=[_NO_JOB]).partition(str(_NO_JOB))
+    return before, after
+
+
+class JobEventSerializer(_RowSerializer[JobEvent]):
     """One step of a job's life."""
 
     class Meta:
@@ -159,6 +198,6 @@ def _shown(serializer: JobDetailSerializer, row: Job, context: Mapping[str, Any]
     own = cast(dict[str, Any], serializer.context)
     own.update(context)
     try:
-        return dict(serializer.to_representation(row))
+        return serializer.to_representation(row)
     finally:
         own.clear()

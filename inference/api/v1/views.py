@@ -113,4 +113,5 @@ def _prefers_async(request: HttpRequest) -> bool:
 
 
 def _json(value: Any, *, status: int = 200) -> HttpResponse:
-    return HttpResponse(orjson.dumps(value), status=status, content_type="application/json")
+    said = orjson.dumps(value, option=orjson.OPT_UTC_Z)
+    return HttpResponse(said, status=status, content_type="application/json")
