@@ -15,16 +15,34 @@ from inference.admission import engines, parts, refusals
 from inference.admission.holds import Hold
 from inference.admission.terms import Answer, Asked, Candidate, QueueTerms, Reason, Refusal, Wanted
 from inference.broker.queues import JOBS_PER_SCRIPT
+from inference.capacity import Fleet, Line, Replica
 from inference.estimates import Learned, Rates
-from inference.limits import NO_KEY_LIMITS, NO_TENANT_LIMITS, KeyLimits, Limits, TenantLimits
+from inference.limits import NO_KEY_LIMITS, NO_TENANT_LIMITS, KeyLimits, Limits, QueueCaps, TenantLimits
+from inference.routing import QueueName
 from inference.states import OnFull
 
 logger = logging.getLogger(__name__)
 
-"""When to ask again where an operator or a new worker decides: no promise either."""
-
 _rates: dict[str, Rates] = {}
 """By model, as the last answers had them: what own jobs are expected to take before an answer is there."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Standing:
+    """What a queue goes by for as long as limits and fleet are the same ones: about a second."""
+
+    limits: Limits = field(repr=False)
+    replicas: tuple[Replica, ...] = field(repr=False)
+    fleet: Fleet
+    caps: QueueCaps
+    max_wait_ms: int | None
+    own_slots: int | None
+    model_bytes: int
+    line: Line
+
+
+_standings: dict[str, _Standing] = {}
+"""By queue, as they were reckoned last."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,33 +184,54 @@ def queue_terms(asks: Candidate, limits: Limits) -> QueueTerms:
     name, model, tier = str(asks.queue), asks.model, limits.tiers[asks.queue.tier]
     if limits.of_queue(name).is_draining:
         raise draining(name)
-    replicas = engines.replicas()
-    fleet = capacity.fleet(limits, name, replicas)
-    if not fleet.replicas and not model.scales_from_zero:
+    stands = _standing(asks.queue, limits)
+    if not stands.fleet.replicas and not model.scales_from_zero:
         message = f"no worker of model {model.name} lives; it takes no jobs until one does"
         raise errors.Unavailable(message, code="no_worker", retry_after_seconds=refusals.HALTED_RETRY_SECONDS)
-    caps, rates = limits.queue_caps(name, tier.name), _rates.get(model.name, estimates.configured(model))
-    wait = capacity.max_wait_seconds(tier, caps, model, fleet)
-    line = capacity.line(asks.queue, limits.tiers.values(), limits.lengths)
-    share = capacity.share(tier, list(limits.tiers.values()), model.emergency_watermark)
-    everywhere = sum(each.model == model.name for each in replicas)
+    rates = _rates.get(model.name, estimates.configured(model))
     return QueueTerms(
         name=name,
-        caps=caps,
-        max_wait_ms=None if wait is None else round(wait * 1000),
-        slots=fleet.slots,
-        own_slots=capacity.own_slots(fleet, limits.caps_in_flight(name, tier.name, asks.queue.length)),
+        caps=stands.caps,
+        max_wait_ms=stands.max_wait_ms,
+        slots=stands.fleet.slots,
+        own_slots=stands.own_slots,
         prompt_ms=1000 / rates.prefill,
         output_ms=1000 / rates.decode,
         expected_tokens=model.default_output_tokens if asks.expected_tokens is None else asks.expected_tokens,
         learns=asks.expected_tokens is None,
-        model_bytes=round(capacity.model_bytes(model, everywhere) * share),
+        model_bytes=stands.model_bytes,
         held_jobs=tier.max_held_jobs if asks.may_be_held and tier.on_full is not OnFull.REJECT else 0,
         may_spill=asks.may_be_spilled and tier.on_full is OnFull.SPILL,
-        line=line.own,
-        before=line.before,
-        others=line.others,
+        line=stands.line.own,
+        before=stands.line.before,
+        others=stands.line.others,
         costs=limits.prices.units(model.name, tier.name, clock.reckoned()),
+    )
+
+
+def _standing(queue: QueueName, limits: Limits) -> _Standing:
+    name, replicas = str(queue), engines.replicas()
+    known = _standings.get(name)
+    if known is None or known.limits is not limits or known.replicas is not replicas:
+        known = _standings[name] = _reckoned(queue, limits, replicas)
+    return known
+
+
+def _reckoned(queue: QueueName, limits: Limits, replicas: tuple[Replica, ...]) -> _Standing:
+    name, model, tier = str(queue), limits.models[queue.model], limits.tiers[queue.tier]
+    fleet, caps = capacity.fleet(limits, name, replicas), limits.queue_caps(name, tier.name)
+    wait = capacity.max_wait_seconds(tier, caps, model, fleet)
+    share = capacity.share(tier, list(limits.tiers.values()), model.emergency_watermark)
+    everywhere = sum(each.model == model.name for each in replicas)
+    return _Standing(
+        limits=limits,
+        replicas=replicas,
+        fleet=fleet,
+        caps=caps,
+        max_wait_ms=None if wait is None else round(wait * 1000),
+        own_slots=capacity.own_slots(fleet, limits.caps_in_flight(name, tier.name, queue.length)),
+        model_bytes=round(capacity.model_bytes(model, everywhere) * share),
+        line=capacity.line(queue, limits.tiers.values(), limits.lengths),
     )
 
 
