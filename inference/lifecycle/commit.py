@@ -17,6 +17,9 @@ from inference.lifecycle.statements import Event, Found
 from inference.models import Job, JobEvent
 from inference.states import TERMINAL, WAITING, Endpoint, JobEventKind, JobStatus
 
+_DEFAULTS: Final = {field.attname: field.get_default() for field in Job._meta.concrete_fields}
+"""Of a row's columns, in their order."""
+
 DEFAULT_MAX_ATTEMPTS: Final = 3
 """Of a job whose tier is newer than the limits that this process has read."""
 
@@ -76,26 +79,28 @@ def _first_event(job: NewJob) -> Event:
 
 
 def _new_row(job: NewJob) -> Job:
-    return Job(
-        id=job.id,
-        tenant_id=job.tenant,
-        api_key_id=job.api_key_id,
-        model_id=job.model,
-        tier_id=job.tier,
-        length_id=job.length,
-        endpoint=job.endpoint,
-        request=job.request,
-        request_bytes=job.request_bytes,
-        streamed=job.streamed,
-        prompt_tokens=job.prompt_tokens,
-        expected_tokens=job.expected_tokens,
-        estimate_seconds=job.estimate_seconds,
-        status=JobStatus.SPILLED if job.is_spilled else JobStatus.QUEUED,
-        created_at=job.created_at,
-        queued_at=job.created_at,
-        start_deadline_at=job.start_deadline_at,
-        hold_ends_at=job.hold_ends_at,
-    )
+    """Return the row, its values put in by place as from the database: by name, Django takes thrice as long."""
+    values = _DEFAULTS | {
+        "id": job.id,
+        "tenant_id": job.tenant,
+        "api_key_id": job.api_key_id,
+        "model_id": job.model,
+        "tier_id": job.tier,
+        "length_id": job.length,
+        "endpoint": job.endpoint,
+        "request": job.request,
+        "request_bytes": job.request_bytes,
+        "streamed": job.streamed,
+        "prompt_tokens": job.prompt_tokens,
+        "expected_tokens": job.expected_tokens,
+        "estimate_seconds": job.estimate_seconds,
+        "status": JobStatus.SPILLED if job.is_spilled else JobStatus.QUEUED,
+        "created_at": job.created_at,
+        "queued_at": job.created_at,
+        "start_deadline_at": job.start_deadline_at,
+        "hold_ends_at": job.hold_ends_at,
+    }
+    return Job.from_db(None, list(values), list(values.values()))
 
 
 def _ready_since(known: Iterable[Found], now: datetime) -> dict[str, datetime | None]:
