@@ -155,10 +155,8 @@ def counter(model: ModelLimits) -> Counter:
     """
     if model.estimates_tokens:
         return _ESTIMATE
-    folder = folder_of(model)
     try:
-        changed = (folder / TOKENIZER).stat().st_mtime_ns
-        return _load(folder, changed)
+        return _load(*_version(model))
     except Exception as error:  # tokenizers raises plain Exception for a file it cannot read
         message = f"model {model.name}: no usable {TOKENIZER} in its folder; is the model fetched?"
         raise errors.Unavailable(message, code="tokenizer_missing", retry_after_seconds=30) from error
@@ -181,9 +179,23 @@ def _hub_cache(source: str) -> Path | None:
     return Path(cached).parent if isinstance(cached, str) else None
 
 
+def _version(model: ModelLimits) -> tuple[Path, int]:
+    """Return the tokenizer's file and when it was changed, by one look at it where it is a local one."""
+    local = _local(settings.MODELS_DIR, model.source)
+    with contextlib.suppress(OSError):
+        return local, local.stat().st_mtime_ns
+    found = folder_of(model) / TOKENIZER
+    return found, found.stat().st_mtime_ns
+
+
+@functools.lru_cache(maxsize=64)  # every submission asks
+def _local(models_dir: Path, source: str) -> Path:
+    return models_dir / source / TOKENIZER
+
+
 @functools.lru_cache(maxsize=16)
-def _load(folder: Path, _changed: int) -> Counter:
-    return ExactCounter(folder)
+def _load(file: Path, _changed: int) -> Counter:
+    return ExactCounter(file.parent)
 
 
 def _template(folder: Path) -> ChatTemplate | None:
