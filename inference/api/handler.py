@@ -122,20 +122,15 @@ class ApiHandler(ASGIHandler):
 
     async def _answer(self, request: ApiRequest, receive: Any, send: Any) -> None:
         """Answer, or stop as soon as the client leaves; the body is read, so `receive` ends only then."""
-        answering = asyncio.create_task(self._respond(request, send))
         leaving = asyncio.create_task(receive())
-        is_stopping = False
         try:
-            await asyncio.wait((answering, leaving), return_when=asyncio.FIRST_COMPLETED)
-        except asyncio.CancelledError:  # by the server that stops, which would print a traceback of it
-            is_stopping = True
-        leaving.cancel()
-        answering.cancel()
-        await asyncio.wait((answering, leaving))
-        if not answering.cancelled():
-            answering.result()
-        elif is_stopping:
-            await self._take_leave(request, send)
+            with _cancelled_by(leaving):
+                await self._respond(request, send)
+        except asyncio.CancelledError:
+            if not leaving.done():  # by the server that stops, which would print a traceback of it
+                await self._take_leave(request, send)
+        finally:
+            leaving.cancel()
 
     async def _take_leave(self, request: ApiRequest, send: Any) -> None:
         """Say that the server stops, as far as there is a form for it."""
@@ -161,6 +156,22 @@ class ApiHandler(ASGIHandler):
         except Exception as error:  # the last resort: every error has an envelope
             return error_response(error)
         return response  # type: ignore[no-any-return]
+
+
+@contextlib.contextmanager
+def _cancelled_by(end: "asyncio.Task[Any]") -> Iterator[None]:
+    """Cancel what is under way in the block once the other task ends, and nothing after the block."""
+    task, is_open = cast("asyncio.Task[Any]", asyncio.current_task()), True
+
+    def cancel(_: "asyncio.Task[Any]") -> None:
+        if is_open:
+            task.cancel()
+
+    end.add_done_callback(cancel)
+    try:
+        yield
+    finally:
+        is_open = False
 
 
 async def _body(scope: dict[str, Any], receive: Any, room: intake.Held) -> bytes:
