@@ -101,7 +101,7 @@ class TcpSim:
 
     def gauge(self, name: str) -> int:
         """One number of its own metrics."""
-        page = httpx.get(f"{self.url}/metrics", trust_env=False).text
+        page = httpx.get(f"{self.url}/metrics", trust_env=False, timeout=DEADLINE_SECONDS).text
         found = re.search(rf"^{re.escape(name)}{{.*}} ([0-9]+)$", page, re.MULTILINE)
         assert found, page
         return int(found[1])

@@ -6,7 +6,8 @@ from typing import Final, TypeVar
 
 T = TypeVar("T")
 
-PATIENCE_SECONDS: Final = 10.0
+PATIENCE_SECONDS: Final = 30.0
+"""A busy machine takes its time; only a test that fails waits so long."""
 PAUSES: Final = (0.01, 0.5)
 """Between two questions, the shortest and the longest in seconds."""
 PAUSE_SHARE: Final = 3.0

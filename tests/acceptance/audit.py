@@ -17,7 +17,7 @@ from tests.acceptance.stacks import Stack
 from tests.waiting import until
 
 PREFIX: Final = "{sluice}:"
-SETTLE_SECONDS: Final = 20.0
+SETTLE_SECONDS: Final = 40.0
 """The reconciler leaves what is younger than 5 s alone, and walks every second."""
 
 KEPT_KEYS: Final = (
@@ -81,7 +81,7 @@ BEGINS: Final = {"spilled", "queued"}
 
 
 def audit(
-    stack: Stack, ids: list[str], *, seconds: float = 60, set_back_seconds: float = 0
+    stack: Stack, ids: list[str], *, seconds: float = 90, set_back_seconds: float = 0
 ) -> list[dict[str, Any]]:
     """Wait until the jobs have ended; check rows, histories, Redis and processes; return the jobs.
 

@@ -112,7 +112,7 @@ def queue(stack: Stack) -> Iterator[Broker]:
 
 async def _waits(queue: Broker, name: str, count: int) -> None:
     """Wait until so many jobs wait in a queue."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while queue.stats([name])[0].jobs != count:  # noqa: ASYNC110 (a fact of another process)
             await asyncio.sleep(0.001)
 

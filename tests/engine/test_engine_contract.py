@@ -10,7 +10,7 @@ import pytest
 from tests import engines as builders
 from workers.engine import Engine, EngineRefused
 
-pytestmark = [pytest.mark.once, pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.once, pytest.mark.asyncio(loop_scope="session")]
 
 
 async def test_a_started_engine_knows_the_answer_to_its_warm_up(engine: Engine) -> None:

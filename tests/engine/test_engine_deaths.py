@@ -10,7 +10,7 @@ from tests import engines as builders
 from workers.engine import Engine, EngineGone
 from workers.progress import Progress
 
-pytestmark = [pytest.mark.once, pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.once, pytest.mark.asyncio(loop_scope="session")]
 
 
 async def test_a_stopped_engine_leaves_no_process_and_refuses_work(child: builders.Child) -> None:

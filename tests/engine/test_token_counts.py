@@ -18,7 +18,6 @@ from workers.engine import EngineCall, EngineRefused
 pytestmark = [
     pytest.mark.engine,
     pytest.mark.once,
-    pytest.mark.timeout(300),
     pytest.mark.asyncio(loop_scope="session"),
     pytest.mark.parametrize("child", [EngineKind.VLLM], indirect=True, ids=["vllm"]),
 ]

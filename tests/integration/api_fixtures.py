@@ -12,6 +12,7 @@ from inference.api import authentication
 from inference.broker import Broker
 from tests import factories, tokenizers_for_tests
 from tests.integration.api_server import Api, Hand, echo_jobs, serve
+from tests.waiting import PATIENCE_SECONDS
 
 
 @pytest.fixture
@@ -57,4 +58,4 @@ def echo(hand: Hand) -> Iterator[None]:
     thread.start()
     yield
     stop.set()
-    thread.join(timeout=10)
+    thread.join(timeout=PATIENCE_SECONDS)

@@ -46,7 +46,7 @@ class Api:
             f"POST {path} HTTP/1.1\r\nHost: test\r\nAuthorization: Bearer {self.key}\r\n"
             f"Content-Type: application/json\r\nContent-Length: {len(content)}\r\n\r\n"
         )
-        connection = socket.create_connection(("127.0.0.1", self.port), timeout=10)
+        connection = socket.create_connection(("127.0.0.1", self.port), timeout=waiting.PATIENCE_SECONDS)
         connection.sendall(head.encode() + content[: len(content) - left_out])
         return connection
 
@@ -72,7 +72,7 @@ def serve() -> Iterator[int]:
     waiting.until(lambda: server.started)
     yield int(listener.getsockname()[1])
     server.should_exit = True
-    thread.join(timeout=10)
+    thread.join(timeout=waiting.PATIENCE_SECONDS)
     listener.close()
     assert not thread.is_alive()
 
@@ -225,7 +225,7 @@ class BackgroundCall:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._thread.join(timeout=15)
+        self._thread.join(timeout=waiting.PATIENCE_SECONDS)
         assert not self._thread.is_alive(), self.received
 
     @property

@@ -14,7 +14,7 @@ from inference.broker import Broker, Claimed
 from inference.models import Job
 from inference.states import EngineKind
 from tests import factories
-from tests.waiting import until
+from tests.waiting import PATIENCE_SECONDS, until
 from workers import readiness
 from workers.config import Options, Paths, WorkerConfig
 from workers.engine import EngineCall, EngineGauges
@@ -192,5 +192,5 @@ def hosted(sluice: Broker, valkey: str, tmp_path: Path, monkeypatch: pytest.Monk
     made.open()
     yield made
     made.host.stop()
-    assert SETTLER.flush(seconds=5)
+    assert SETTLER.flush(seconds=PATIENCE_SECONDS)
     assert HELD.tokens() == []

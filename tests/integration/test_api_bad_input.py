@@ -13,6 +13,7 @@ from inference.broker import Broker
 from inference.models import Job
 from tests import factories
 from tests.integration.api_server import QUEUES, Api, read_until
+from tests.waiting import PATIENCE_SECONDS
 
 pytest_plugins = ["tests.integration.api_fixtures"]
 
@@ -105,7 +106,7 @@ def test_too_large_a_body_is_refused_before_it_is_sent(api: Api) -> None:
         f"POST {CHAT} HTTP/1.1\r\nHost: test\r\nAuthorization: Bearer {api.key}\r\n"
         f"Content-Length: {10 * MIB}\r\nExpect: 100-continue\r\n\r\n"
     )
-    with socket.create_connection(("127.0.0.1", api.port), timeout=5) as connection:
+    with socket.create_connection(("127.0.0.1", api.port), timeout=PATIENCE_SECONDS) as connection:
         connection.sendall(head.encode())
         assert read_until(connection, b"\r\n").startswith(b"HTTP/1.1 413")
 
@@ -113,7 +114,7 @@ def test_too_large_a_body_is_refused_before_it_is_sent(api: Api) -> None:
 def half_a_request(api: Api, path: str, *, key: str, size: int = MIB) -> socket.socket:
     """Announce a body, send a byte of it, and fall silent."""
     head = f"POST {path} HTTP/1.1\r\nHost: test\r\nAuthorization: Bearer {key}\r\nContent-Length: {size}\r\n\r\n{{"
-    connection = socket.create_connection(("127.0.0.1", api.port), timeout=5)
+    connection = socket.create_connection(("127.0.0.1", api.port), timeout=PATIENCE_SECONDS)
     connection.sendall(head.encode())
     return connection
 

@@ -78,7 +78,7 @@ class Listener:
         waiting.until(lambda: what in self.whats)
 
     def finish(self) -> list[str]:
-        self._thread.join(timeout=10)
+        self._thread.join(timeout=waiting.PATIENCE_SECONDS)
         assert not self._thread.is_alive(), self.whats
         return self.whats
 

@@ -38,7 +38,7 @@ def large_chat() -> dict[str, object]:
 def half_a_request(api: Api) -> socket.socket:
     fields = ("Host: test", f"Authorization: Bearer {api.key}", f"Content-Length: {LARGE}")
     head = "\r\n".join((f"POST {CHAT} HTTP/1.1", *fields, "", "{"))
-    connection = socket.create_connection(("127.0.0.1", api.port), timeout=5)
+    connection = socket.create_connection(("127.0.0.1", api.port), timeout=waiting.PATIENCE_SECONDS)
     connection.sendall(head.encode())
     return connection
 

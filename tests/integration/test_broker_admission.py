@@ -232,7 +232,6 @@ def entry_of(job_id: UUID, held: Held) -> Entry:
 
 
 @pytest.mark.once
-@pytest.mark.timeout(300)
 @settings(max_examples=45)
 @given(history=histories())
 def test_the_script_and_the_pure_code_decide_the_same_and_nothing_leaks(valkey: str, history: list[Step]) -> None:
@@ -240,7 +239,6 @@ def test_the_script_and_the_pure_code_decide_the_same_and_nothing_leaks(valkey: 
 
 
 @pytest.mark.once
-@pytest.mark.timeout(300)
 @settings(max_examples=40)
 @given(history=histories(spills=True))
 def test_so_it_is_with_jobs_that_spill(valkey: str, history: list[Step]) -> None:

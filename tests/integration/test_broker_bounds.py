@@ -3,7 +3,6 @@
 import secrets
 from uuid import UUID
 
-import pytest
 from hypothesis import given, settings
 
 from inference import broker as broker_module
@@ -37,7 +36,6 @@ class Script:
         return [claimed.token.job_id.int for claimed in self.broker.claim(request).jobs]
 
 
-@pytest.mark.timeout(300)
 @settings(max_examples=40)
 @given(scenario=order_bounds.scenarios())
 def test_no_job_is_passed_by_more_than_the_bounds_say(valkey: str, scenario: list[Step]) -> None:

@@ -50,7 +50,6 @@ def _histories(draw: st.DrawFn) -> list[Step]:
 
 
 @pytest.mark.once
-@pytest.mark.timeout(300)
 @settings(max_examples=25)
 @given(history=_histories())
 def test_the_script_and_the_pure_code_measure_the_same_wait(valkey: str, history: list[Step]) -> None:

@@ -166,7 +166,6 @@ def compare(valkey: str, history: list[Step]) -> None:
     client.close()
 
 
-@pytest.mark.timeout(300)
 @settings(max_examples=50)
 @given(history=histories(guarded=False))
 def test_lua_and_python_claim_the_same_jobs_on_any_history(valkey: str, history: list[Step]) -> None:
@@ -178,7 +177,6 @@ def test_they_do_so_where_random_histories_seldom_lead(valkey: str, history: lis
     compare(valkey, history)
 
 
-@pytest.mark.timeout(300)
 @settings(max_examples=100)
 @given(history=histories(guarded=True))
 def test_they_do_so_within_any_guards_and_among_several_workers(valkey: str, history: list[Step]) -> None:

@@ -139,7 +139,6 @@ class Both:
         self.now_ms += WAITS_MS[value]
 
 
-@pytest.mark.timeout(300)
 @settings(max_examples=60)
 @given(history=st.lists(STEPS, min_size=10, max_size=80))
 def test_each_job_counts_once_on_any_history(valkey: str, history: list[Step]) -> None:

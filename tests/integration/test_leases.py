@@ -18,7 +18,7 @@ from inference.broker import Broker, Claimed
 from inference.models import Job
 from inference.states import ReleaseReason
 from tests import factories
-from tests.waiting import until
+from tests.waiting import PATIENCE_SECONDS, until
 from workers import leases as leases_module
 from workers import settlement
 from workers.drain import Drain
@@ -155,7 +155,7 @@ def test_an_acknowledgement_is_tried_until_redis_is_back_and_the_claim_is_held_m
     assert not settler.flush(seconds=0.1)
     assert HELD.tokens() == [claimed.token]
     is_away.clear()
-    assert future.result(timeout=5) is True
+    assert future.result(PATIENCE_SECONDS) is True
     until(lambda: not HELD.tokens())
     assert leases(sluice) == 0
 
@@ -163,7 +163,7 @@ def test_an_acknowledgement_is_tried_until_redis_is_back_and_the_claim_is_held_m
 def test_settling_anothers_claim_does_nothing_and_says_so(keeper: Keeper, sluice: Broker) -> None:
     claimed = running(sluice)
     sluice.release(claimed.token)
-    assert Settler(connect=lambda: sluice).ack(claimed.token, status="succeeded").result(timeout=5) is False
+    assert Settler(connect=lambda: sluice).ack(claimed.token, status="succeeded").result(PATIENCE_SECONDS) is False
     assert sluice.stats([QUEUE])[0].jobs == 1
 
 
@@ -171,7 +171,7 @@ def test_settlements_keep_their_order(keeper: Keeper, sluice: Broker) -> None:
     claimed = running(sluice)
     settler = Settler(connect=lambda: sluice)
     first, second = settler.release(claimed.token), settler.ack(claimed.token, status="succeeded")
-    assert (first.result(timeout=5), second.result(timeout=5)) == (True, False)
+    assert (first.result(PATIENCE_SECONDS), second.result(PATIENCE_SECONDS)) == (True, False)
 
 
 def test_acknowledgements_that_wait_go_together_and_each_learns_its_own_fate(
@@ -196,7 +196,12 @@ def test_acknowledgements_that_wait_go_together_and_each_learns_its_own_fate(
     released = settler.release(running(sluice).token)
     is_away.clear()
 
-    assert [future.result(timeout=5) for future in (first, *others, released)] == [True, False, True, True]
+    assert [future.result(PATIENCE_SECONDS) for future in (first, *others, released)] == [
+        True,
+        False,
+        True,
+        True,
+    ]
     assert sum(calls) == 3
     assert len(calls) <= 2
 
@@ -212,7 +217,7 @@ def test_what_cannot_be_settled_is_left_to_its_lease_loudly_and_keeps_nothing_el
     settler = Settler(connect=lambda: sluice)
     futures = [settler.ack(claimed.token, status="succeeded") for claimed in (broken, ours)]
 
-    assert [future.result(timeout=5) for future in futures] == [False, True]
+    assert [future.result(PATIENCE_SECONDS) for future in futures] == [False, True]
     until(lambda: not HELD.tokens())
     [said] = [record for record in caplog.records if getattr(record, "action", "") == "settle_given_up"]
     assert (said.levelname, vars(said)["job_id"]) == ("ERROR", broken.token.job_id)
@@ -259,5 +264,5 @@ def test_waiting_for_the_last_claim_ends_with_it(sluice: Broker) -> None:
     held.add(claimed)
     assert not held.wait_until_empty(seconds=0.01)
     threading.Timer(0.02, held.drop, (claimed.token,)).start()
-    assert held.wait_until_empty(seconds=5)
+    assert held.wait_until_empty(seconds=PATIENCE_SECONDS)
     assert not held.drop(claimed.token)

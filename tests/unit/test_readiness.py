@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from inference.states import WorkerState
+from tests.waiting import PATIENCE_SECONDS
 from workers import readiness
 from workers.engine import EngineAway, EngineCall, EngineFault, EngineGauges, EngineGone
 from workers.gate import Capacity
@@ -75,7 +76,7 @@ class Watched:
         return self.readiness.condition.state
 
     async def until(self, fact: Callable[[], Any]) -> None:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             while not fact():
                 self.changed.clear()
                 await self.changed.wait()
@@ -130,7 +131,7 @@ async def test_an_engine_that_never_answers_the_warm_up_is_given_up(monkeypatch:
     monkeypatch.setattr(readiness, "WARM_UP_SECONDS", 0.01)
     watched = Watched()
     watched.engine.loaded.set()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         await watched.task
     assert watched.state == WorkerState.FAILED
 
