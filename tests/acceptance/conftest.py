@@ -34,6 +34,13 @@ def stack() -> Iterator[Stack]:
         yield running
 
 
+@pytest.fixture(scope="module")
+def bare() -> Iterator[Stack]:
+    """One without an engine for one module, whose tests start workers of their own and leave no job."""
+    with stacks.running("--workers", "0") as running:
+        yield running
+
+
 @pytest.fixture(scope="session")
 def workerless() -> Iterator[Stack]:
     """One without an engine, for tests that let jobs wait and then start a worker of their own, or none."""

@@ -6,6 +6,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Collection, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -23,7 +24,7 @@ START_SECONDS = 60.0
 SLOW = "--decode-tps=20"
 """Options of a simulated engine whose jobs can be met while they run."""
 LASTING = 120
-"""Tokens of a job that runs for 6 s there: on a busy machine seconds pass until all run and a test has seen it."""
+"""Tokens of a job that runs for 6 s there: on a busy machine seconds pass until a test has seen it run."""
 ASKERS = 8
 UNFINISHED = ("spilled", "queued", "running")
 
@@ -57,6 +58,10 @@ class WorkerProcess:
         """What the engine itself says that it runs."""
         return engine_gauge(self.stack, self.name, "vllm:num_requests_running")
 
+    def log(self) -> str:
+        """All that it said so far."""
+        return (self.stack.folder / f"{self.name}.log").read_text(errors="replace")
+
     def kill(self, signum: int = signal.SIGKILL) -> None:
         self.process.send_signal(signum)
 
@@ -69,24 +74,32 @@ def registry(stack: Stack) -> dict[str, dict[str, Any]]:
 
 
 def is_whole(stack: Stack, *, unheard: Collection[str] = ()) -> bool:
-    """Whether every part runs, and all workers but those `unheard` are ready: rows outlive workers a while."""
+    """Whether every part runs, and all workers but those `unheard` are ready."""
     try:
         pids = json.loads(stack.ready_file.read_text())["pids"]
         rows = registry(stack)
     except (httpx.HTTPError, OSError):
         return False
     workers = [name for name in pids if name.startswith("worker") and name not in unheard]
-    return all(map(_lives, pids.values())) and all(rows.get(w, {}).get("state") == "ready" for w in workers)
+    return all(map(_lives, pids.values())) and all(_is_ready(rows.get(name), pids[name]) for name in workers)
 
 
 def _lives(pid: int) -> bool:
     return psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
 
 
+def _is_ready(row: dict[str, Any] | None, pid: int) -> bool:
+    """Whether the worker says so, and not the one before it, whose row stays for a while."""
+    with contextlib.suppress(psutil.NoSuchProcess):
+        runs_for = time.time() - psutil.Process(pid).create_time()
+        return row is not None and row["state"] == "ready" and row["heartbeat_age_seconds"] < runs_for
+    return False
+
+
 def engine_gauge(stack: Stack, worker: str, name: str) -> int:
     """One gauge of the engine of `worker`, asked on the engine's own socket."""
     socket = stack.folder / "state" / "engines" / f"{worker}.sock"
-    with httpx.Client(transport=httpx.HTTPTransport(uds=str(socket)), timeout=10) as client:
+    with httpx.Client(transport=httpx.HTTPTransport(uds=str(socket)), timeout=60) as client:
         page = client.get("http://engine/metrics").raise_for_status().text
     found = re.search(rf"^{re.escape(name)}(?:{{.*}})? ([0-9.e+]+)$", page, re.MULTILINE)
     assert found, page
@@ -165,6 +178,11 @@ def count(stack: Stack, status: str) -> int:
     """How many jobs are in a status; of up to 500."""
     with stack.client() as client:
         return len(client.get("/api/v1/jobs/", params={"status": status, "limit": 500}).json()["results"])
+
+
+def wait_until_started(stack: Stack) -> None:
+    """Wait until no job is queued any more: that stays so, while all run at once for a moment at best."""
+    until(lambda: count(stack, "queued") == 0, seconds=START_SECONDS, what="all have started")
 
 
 def unfinished(stack: Stack) -> set[str]:

@@ -101,7 +101,7 @@ def _messages(lines: Iterator[str]) -> Iterator[tuple[str, str, dict[str, Any]]]
 
 
 class Chat(threading.Thread):
-    """A streaming call as an OpenAI client makes it; reads until the connection ends, however that is."""
+    """A streaming call as an OpenAI client makes it, for so many tokens; reads until the connection ends."""
 
     def __init__(self, stack: Stack, *, max_tokens: int, content: str = "Tell me a story.") -> None:
         super().__init__(name="chat", daemon=True)
@@ -115,6 +115,7 @@ class Chat(threading.Thread):
         self._stack = stack
         self._body = {
             "max_tokens": max_tokens,
+            "ignore_eos": True,
             "stream": True,
             "messages": [{"role": "user", "content": content}],
         }

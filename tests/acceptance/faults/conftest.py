@@ -9,7 +9,7 @@ from tests.acceptance.faults.places import SLOW
 from tests.acceptance.stacks import Stack
 from tests.waiting import until
 
-MEND_SECONDS = 60.0
+MEND_SECONDS = 120.0
 
 
 @pytest.fixture(scope="session")

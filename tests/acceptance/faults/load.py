@@ -62,7 +62,7 @@ class Load(threading.Thread):
     def stop(self) -> None:
         """Begin nothing any more, and wait for the calls under way to end."""
         self._enough.set()
-        self.join(2 * PATIENCE_SECONDS)
+        self.join(4 * PATIENCE_SECONDS)
         assert not self.is_alive()
 
     def check(self, jobs: list[dict[str, Any]]) -> None:

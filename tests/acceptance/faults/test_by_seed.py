@@ -29,8 +29,8 @@ logger = logging.getLogger(__name__)
 FAULTS_A_STACK: Final = 10
 FAULTS: Final = int(os.environ.get("FAULTS_COUNT", FAULTS_A_STACK // 2))
 """All in all; unless told otherwise half a stack's on each database: ten in a whole run of the tests."""
-MEND_SECONDS: Final = 60.0
-QUIET_SECONDS: Final = 60.0
+MEND_SECONDS: Final = 120.0
+QUIET_SECONDS: Final = 120.0
 
 
 def first_seed() -> int:

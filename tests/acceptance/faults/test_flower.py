@@ -3,17 +3,15 @@
 import os
 import signal
 
-import pytest
-
 from tests.acceptance import fleet
 from tests.acceptance.audit import audit
 from tests.acceptance.stacks import Stack
 from tests.waiting import until
 
-pytestmark = pytest.mark.timeout(120)
-
-LONG = 2_000
-"""Tokens of a job that would run for 100 s."""
+ENDLESS = 6_000
+"""Tokens of a job that would run for five minutes."""
+SLOTS = 2 * 31
+"""Of two engines, without the one that each reserves for realtime."""
 
 
 def revoke(stack: Stack, task_id: str, *, terminate: bool = True) -> None:
@@ -35,10 +33,11 @@ def are(stack: Stack, ids: list[str], status: str) -> None:
 
 
 def test_flower_revokes_what_runs_and_what_waits_and_both_stay_cancelled(broken: Stack) -> None:
-    running = fleet.submit(broken, 4, max_tokens=LONG, ignore_eos=True)
+    running = fleet.submit(broken, 4, max_tokens=ENDLESS, ignore_eos=True)
     are(broken, running, "running")
-    filling = fleet.submit(broken, 70, max_tokens=LONG, ignore_eos=True)
-    waiting = fleet.submit(broken, 3, tiers=("bulk",), max_tokens=LONG, ignore_eos=True)
+    filling = fleet.submit(broken, 70, max_tokens=ENDLESS, ignore_eos=True)
+    until(lambda: fleet.count(broken, "running") == SLOTS, seconds=40, what="both engines are full")
+    waiting = fleet.submit(broken, 3, tiers=("bulk",), max_tokens=ENDLESS, ignore_eos=True)
     are(broken, waiting, "queued")
     by_claim, by_job, unterminated, other = running
     old_id = celery_id(broken, by_claim)
@@ -66,7 +65,7 @@ def test_flower_revokes_what_runs_and_what_waits_and_both_stay_cancelled(broken:
 
 
 def test_a_revoked_job_can_be_retried_by_hand_and_then_runs(broken: Stack) -> None:
-    [job_id] = fleet.submit(broken, 1, max_tokens=LONG)
+    [job_id] = fleet.submit(broken, 1, max_tokens=2 * fleet.LASTING, ignore_eos=True)
     are(broken, [job_id], "running")
     revoke(broken, celery_id(broken, job_id))
     are(broken, [job_id], "cancelled")

@@ -4,15 +4,11 @@ import os
 import signal
 from typing import Any
 
-import pytest
-
 from tests.acceptance import fleet
 from tests.acceptance.audit import audit, kinds
 from tests.acceptance.followers import Follower
 from tests.acceptance.stacks import Stack
 from tests.waiting import until
-
-pytestmark = pytest.mark.timeout(120)
 
 
 def workers_of(job: dict[str, Any]) -> list[str]:
@@ -20,8 +16,10 @@ def workers_of(job: dict[str, Any]) -> list[str]:
     return [e["worker"].partition("@")[0] for e in job["history"] if e["kind"] == "running"]
 
 
-def wait_until_running(stack: Stack, ids: list[str]) -> None:
-    until(lambda: fleet.count(stack, "running") == len(ids), seconds=40, what="all run")
+def held_by(stack: Stack, worker: str, ids: list[str]) -> list[str]:
+    """Jobs that it began and did not end, whoever took them since: the same ones once it is stopped."""
+    began = [job for job in fleet.jobs(stack, ids) if workers_of(job)[:1] == [worker]]
+    return [job["id"] for job in began if kinds(job)[2:3] != ["succeeded"]]
 
 
 def test_what_is_published_to_a_worker_that_is_stopped_and_then_killed_is_run_by_another(broken: Stack) -> None:
@@ -42,12 +40,12 @@ def test_a_worker_that_was_stopped_for_longer_than_its_lease_ends_nothing_that_a
     followers = [Follower(broken, job_id) for job_id in streamed]
     for follower in followers:
         follower.start()
-    wait_until_running(broken, [*plain, *streamed])
-    held = {job["id"] for job in fleet.jobs(broken, [*plain, *streamed]) if workers_of(job) == ["worker-1"]}
-    assert held
+    fleet.wait_until_started(broken)
     os.kill(sleeper, signal.SIGSTOP)
     try:
-        until(lambda: all(len(workers_of(job)) == 2 for job in fleet.jobs(broken, sorted(held))), seconds=30)
+        held = held_by(broken, "worker-1", [*plain, *streamed])
+        assert held
+        until(lambda: all(len(workers_of(job)) == 2 for job in fleet.jobs(broken, held)), seconds=60)
     finally:
         os.kill(sleeper, signal.SIGCONT)
 
