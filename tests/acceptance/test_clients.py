@@ -15,17 +15,15 @@ from tests.acceptance import fleet, stacks
 from tests.acceptance.stacks import Stack
 from tests.waiting import until
 
-pytestmark = pytest.mark.timeout(240)
-
-ENGINE_SECONDS = 5.0
-"""Patience until the engine no longer runs what its client left; `make bench` (B14) shows milliseconds."""
+ENDLESS = 4_000
+"""Tokens that take a slow engine more than three minutes: what is gone before has been aborted."""
 MANY = 1_000
 
 
 @pytest.fixture(scope="module")
 def slow() -> Iterator[Stack]:
-    """A stack whose engine takes 20 s for 400 tokens."""
-    with stacks.running(env={"SLUICE_SIM_ARGS": "--decode-tps=20"}) as stack:
+    """A stack whose jobs can be met while they run."""
+    with stacks.running(env={"SLUICE_SIM_ARGS": fleet.SLOW}) as stack:
         yield stack
 
 
@@ -40,19 +38,19 @@ def chat(stack: Stack, **fields: object) -> dict[str, object]:
 
 
 def test_a_stream_that_its_client_leaves_is_gone_from_the_engine(slow: Stack) -> None:
-    body = chat(slow, max_tokens=400, ignore_eos=True, stream=True)
+    body = chat(slow, max_tokens=ENDLESS, ignore_eos=True, stream=True)
     with slow.client() as client, client.stream("POST", "/v1/chat/completions", json=body) as answer:
         output = answer.iter_raw()  # a name keeps it: an iterator that is collected closes the connection
         next(output)
         job_id = answer.headers["x-sluice-job-id"]
         assert running(slow) == 1
 
-    until(lambda: running(slow) == 0, seconds=ENGINE_SECONDS, what="the engine runs nothing")
+    until(lambda: running(slow) == 0, what="the engine runs nothing")
     assert fleet.job(slow, job_id)["status"] == "cancelled"
 
 
 def test_a_web_process_that_is_stopped_cancels_the_jobs_of_its_open_calls(slow: Stack) -> None:
-    body, old = chat(slow, max_tokens=400, ignore_eos=True), slow.pid("web")
+    body, old = chat(slow, max_tokens=ENDLESS, ignore_eos=True), slow.pid("web")
 
     def call() -> httpx.Response:
         with slow.client() as client:
@@ -60,12 +58,12 @@ def test_a_web_process_that_is_stopped_cancels_the_jobs_of_its_open_calls(slow: 
 
     with ThreadPoolExecutor() as threads:
         answer = threads.submit(call)
-        until(lambda: running(slow) == 1, seconds=10, what="the engine runs it")
+        until(lambda: running(slow) == 1, what="the engine runs it")
         os.kill(old, signal.SIGTERM)
         refusal = answer.result(timeout=30)
 
     assert (refusal.status_code, refusal.json()["error"]["code"]) == (503, "stopping")
-    until(lambda: running(slow) == 0, seconds=ENGINE_SECONDS, what="the engine runs nothing")
+    until(lambda: running(slow) == 0, what="the engine runs nothing")
     until(lambda: fleet.is_whole(slow) and slow.pid("web") != old, seconds=40, what="the web process is back")
     assert fleet.job(slow, refusal.headers["x-sluice-job-id"])["status"] == "cancelled"
 
@@ -73,8 +71,10 @@ def test_a_web_process_that_is_stopped_cancels_the_jobs_of_its_open_calls(slow: 
 def test_a_plain_call_that_its_client_leaves_is_gone_from_the_engine(slow: Stack) -> None:
     async def leave() -> None:
         headers = {"Authorization": f"Bearer {slow.api_key}"}
-        async with httpx.AsyncClient(base_url=slow.base_url, headers=headers, trust_env=False) as client:
-            body = chat(slow, max_tokens=400, ignore_eos=True)
+        async with httpx.AsyncClient(
+            base_url=slow.base_url, headers=headers, trust_env=False, timeout=60
+        ) as client:
+            body = chat(slow, max_tokens=ENDLESS, ignore_eos=True)
             call = asyncio.create_task(client.post("/v1/chat/completions", json=body))
             while await asyncio.to_thread(running, slow) == 0:  # noqa: ASYNC110 (a fact of another process)
                 await asyncio.sleep(0.02)
@@ -83,17 +83,17 @@ def test_a_plain_call_that_its_client_leaves_is_gone_from_the_engine(slow: Stack
 
     asyncio.run(leave())
 
-    until(lambda: running(slow) == 0, seconds=ENGINE_SECONDS, what="the engine runs nothing")
+    until(lambda: running(slow) == 0, what="the engine runs nothing")
 
 
 def test_a_cancelled_job_is_gone_from_the_engine(slow: Stack) -> None:
-    [job_id] = fleet.submit(slow, 1, max_tokens=400, ignore_eos=True)
-    until(lambda: running(slow) == 1, seconds=10, what="the engine runs it")
+    [job_id] = fleet.submit(slow, 1, max_tokens=ENDLESS, ignore_eos=True)
+    until(lambda: running(slow) == 1, what="the engine runs it")
     with slow.client() as client:
         cancelled = client.post(f"/api/v1/jobs/{job_id}/cancel/").raise_for_status().json()
 
     assert cancelled["status"] == "cancelled"
-    until(lambda: running(slow) == 0, seconds=ENGINE_SECONDS, what="the engine runs nothing")
+    until(lambda: running(slow) == 0, what="the engine runs nothing")
     assert [e["kind"] for e in fleet.job(slow, job_id)["history"]] == ["queued", "running", "cancelled"]
 
 
@@ -107,7 +107,7 @@ async def _open_many(stack: Stack, body: dict[str, object]) -> list[bytes]:
     headers = {"Authorization": f"Bearer {stack.api_key}"}
     limits = httpx.Limits(max_connections=None)
     async with httpx.AsyncClient(
-        base_url=stack.base_url, headers=headers, trust_env=False, timeout=180, limits=limits
+        base_url=stack.base_url, headers=headers, trust_env=False, timeout=240, limits=limits
     ) as client:
         streams = asyncio.gather(*(_stream(client, body) for _ in range(MANY)))
         while await asyncio.to_thread(fleet.waiting, stack) < MANY:

@@ -2,13 +2,9 @@
 
 from typing import Any
 
-import pytest
-
 from tests.acceptance import fleet
 from tests.acceptance.stacks import Stack
 from tests.waiting import until
-
-pytestmark = pytest.mark.timeout(240)
 
 
 def submit(stack: Stack, count: int = 1, **overrides: Any) -> list[dict[str, Any]]:
@@ -32,9 +28,9 @@ def test_after_jobs_with_short_outputs_the_keys_estimates_have_followed(stack: S
     ended = fleet.wait_until_finished(stack, [job["id"] for job in first], seconds=60)
     [output] = {job["output_tokens"] for job in ended}
     assert output < 200
-    until(lambda: submit(stack)[0]["expected_tokens"] == output, seconds=10)
+    until(lambda: submit(stack)[0]["expected_tokens"] == output, what="the estimate has followed")
     assert submit(stack, max_tokens=output - 1)[0]["expected_tokens"] == output - 1
-    until(lambda: model_rates(stack)["measured_calls"] > 0, seconds=10)
+    until(lambda: model_rates(stack)["measured_calls"] > 0, what="rates are measured")
     rates = model_rates(stack)
     assert rates["decode_tokens_per_second"] != rates["configured_decode_tokens_per_second"]
     until(lambda: not fleet.unfinished(stack), seconds=60)
