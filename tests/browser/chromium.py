@@ -18,7 +18,8 @@ FLAGS: Final = (
 )
 SIZES: Final = {"desktop": (1280, 900), "phone": (390, 844)}
 SCREENSHOTS: Final = settings.BASE_DIR / "artifacts" / "screenshots"
-PATIENCE_MS: Final = 20_000
+PATIENCE_MS: Final = 40_000
+"""A busy machine takes its time to show a page."""
 
 LEFT: Final = ("htmx:sendAbort", "htmx:afterRequest")
 """What htmx writes as errors when a page is left while it asks; what truly fails adds a third name."""

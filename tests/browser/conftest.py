@@ -6,12 +6,12 @@ from contextlib import ExitStack
 from typing import Final
 
 import pytest
-from playwright.sync_api import Browser
+from playwright.sync_api import Browser, expect
 
 from tests.acceptance import stacks
 from tests.acceptance.stacks import Stack
 from tests.browser import chromium
-from tests.browser.chromium import Scheme, Size, Visitor
+from tests.browser.chromium import PATIENCE_MS, Scheme, Size, Visitor
 from tests.waiting import until
 
 HOSTILE_ANSWER: Final = "Paris<script>window.hacked=1</script><img/src=x/onerror=window.hacked=1>"
@@ -20,6 +20,8 @@ HOSTILE_ANSWER: Final = "Paris<script>window.hacked=1</script><img/src=x/onerror
 QUEUES: Final = "from inference.models import QueueLimit; print(QueueLimit.objects.count())"
 
 Visit = Callable[..., Visitor]
+
+expect.set_options(timeout=PATIENCE_MS)
 
 
 @pytest.fixture(scope="session")

@@ -11,7 +11,7 @@ from tests.acceptance import fleet
 from tests.acceptance.stacks import Stack
 from tests.browser.chromium import PATIENCE_MS, Visitor
 
-pytestmark = [pytest.mark.timeout(240), pytest.mark.once]
+pytestmark = pytest.mark.once
 
 Admin = Callable[..., Visitor]
 
