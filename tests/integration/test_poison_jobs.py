@@ -23,15 +23,15 @@ POISON = "Tell me how to divide by zero."
 FRAGILE = "--decode-tps 20 --crash-on 'divide by zero' --hang-on 'count to infinity'"
 STALL_SECONDS = 3.0
 """No step takes so long, however loaded the machine is."""
-PATIENCE_SECONDS = 60.0
+PATIENCE_SECONDS = 120.0
 
 
 def test_a_poison_job_fails_after_three_crashes_over_two_workers_and_nobody_else_does(
     fleet: Fleet, sluice: Broker
 ) -> None:
     workers = [fleet.ready(f"worker-{number}", sim=FRAGILE) for number in (1, 2)]
-    innocent = submit(5, output_tokens=40)
-    until(lambda: running(innocent) == 5)
+    innocent = submit(5, output_tokens=60)
+    worker_processes.wait_until_started(innocent)
     [poison] = submit(1, content=POISON)
     innocent += submit(5, output_tokens=10)
 
@@ -85,7 +85,7 @@ def test_an_engine_that_is_healthy_and_hangs_is_started_again_and_its_jobs_run(
 ) -> None:
     ServedModel.objects.update(stall_seconds=STALL_SECONDS)
     worker = fleet.ready(sim=FRAGILE)
-    innocent = submit(4, output_tokens=60)
+    innocent = submit(4, output_tokens=120)
     until(lambda: running(innocent) == 4)
     [hanger] = submit(1, content="Please count to infinity.")
 

@@ -2,7 +2,6 @@
 
 import os
 import signal
-import time
 
 import pytest
 import redis
@@ -27,6 +26,8 @@ from tests.waiting import until
 from workers import process_tree
 
 fleet = worker_processes.fleet
+RESCUE_SECONDS = LEASE_SECONDS + 10
+"""A lease; the rest is for a machine that runs other tests."""
 
 
 def engine_child(engine: set[int]) -> int:
@@ -65,8 +66,8 @@ def test_a_cancel_that_no_broadcast_tells_of_is_told_by_the_next_renewal(
 
 def test_an_engine_that_is_killed_costs_no_attempt_and_its_jobs_finish(fleet: Fleet, sluice: Broker) -> None:
     worker = fleet.ready(sim=SLOW)
-    plain = submit(3, output_tokens=80)
-    [streamed] = submit(1, output_tokens=80, streamed=True)
+    plain = submit(3, output_tokens=120)
+    [streamed] = submit(1, output_tokens=120, streamed=True)
     ids = [*plain, streamed]
     until(lambda: running(ids) == 4 and sluice.stream(streamed))
     os.kill(engine_child(worker.engine()), signal.SIGKILL)
@@ -89,9 +90,8 @@ def test_a_killed_worker_takes_its_engine_along_and_another_runs_its_jobs_once(
     engine = first.engine()
     assert len(engine) >= 2
     first.signal(signal.SIGKILL)
-    died_at = time.monotonic()
-    until(lambda: Job.objects.filter(id__in=ids, worker=second.name).count() == 6)
-    assert time.monotonic() - died_at < LEASE_SECONDS + 5
+    rescued = Job.objects.filter(id__in=ids, worker=second.name)
+    until(lambda: rescued.count() == 6, seconds=RESCUE_SECONDS, what="the other has them")
     all_are(ids, JobStatus.SUCCEEDED)
     until(lambda: not engine & {process.pid for process in process_tree.processes()})
     assert events(ids, JobEventKind.SUCCEEDED) == 6
@@ -104,8 +104,8 @@ def test_a_cut_connection_loses_nothing_and_runs_nothing_twice(
     fleet: Fleet, sluice: Broker, redis_client: redis.Redis
 ) -> None:
     worker = fleet.ready(sim=SLOW)
-    ids = submit(40, output_tokens=20)
-    until(lambda: running(ids) >= 30)  # of 32 slots some are reserved
+    ids = submit(40, output_tokens=40)
+    until(lambda: events(ids, JobEventKind.RUNNING) >= 30)  # of 32 slots some are reserved
     mine = str(redis_client.client_id())
     for client in redis_client.client_list():
         if client["id"] != mine:
@@ -121,7 +121,7 @@ def test_a_redis_that_forgot_everything_gets_its_leases_back(
     fleet: Fleet, sluice: Broker, redis_client: redis.Redis
 ) -> None:
     fleet.ready(sim=SLOW)
-    ids = submit(3, output_tokens=60)
+    ids = submit(3, output_tokens=120)
     until(lambda: running(ids) == 3)
     redis_client.delete(*redis_client.scan_iter(f"{sluice.prefix}*"))
     until(lambda: queue(sluice).leases == 3)

@@ -9,7 +9,7 @@ from uuid import UUID
 
 from inference import tasks
 from inference.broker import CHUNK, END, Broker
-from inference.models import Job, Tier
+from inference.models import Job, ServedModel, Tier
 from inference.states import JobEventKind, JobStatus, WorkerState
 from tests import factories
 from tests.integration import worker_processes
@@ -33,12 +33,14 @@ def test_nothing_is_claimed_while_the_engine_loads_and_never_more_than_it_holds_
     fleet: Fleet, sluice: Broker
 ) -> None:
     ids = submit(40, output_tokens=4) + submit(10, output_tokens=4, tier="bulk")
-    worker = fleet.worker(sim="--load-seconds 3 --decode-tps 200")
+    worker = fleet.worker("loads", sim="--load-seconds 3600")
     worker.reaches(WorkerState.LOADING)
     answers_pings(fleet, worker)
     assert ask(fleet, "engine_state")[worker.name]["engine_state"] == "loading"
     assert (queue(sluice).jobs, queue(sluice).leases) == (40, 0)
     assert (queue(sluice, "bulk").jobs, queue(sluice, "bulk").leases) == (10, 0)
+    worker.kill()
+    fleet.worker("loaded", sim="--decode-tps 200")
     all_are(ids, JobStatus.SUCCEEDED)
     assert most_at_once(ids) <= 32
     worker_processes.nothing_is_held(sluice)
@@ -76,15 +78,16 @@ def test_a_stream_is_passed_on_and_its_answer_is_on_record(fleet: Fleet, sluice:
 
 
 def test_a_drain_finishes_what_runs_leaves_what_waits_and_answers_meanwhile(fleet: Fleet, sluice: Broker) -> None:
+    ServedModel.objects.update(max_num_seqs=4)
     worker = fleet.ready(sim=SLOW)
-    ids = submit(33, output_tokens=30)
-    until(lambda: running(ids) == 31)  # of 32 slots one is reserved for realtime
+    ids = submit(6, output_tokens=120)
+    until(lambda: running(ids) == 4)
     worker.signal(signal.SIGTERM)
     worker.reaches(WorkerState.DRAINING)
     answers_pings(fleet, worker)
     assert worker.ends() == 0
-    assert worker_processes.statuses(ids) == {"queued": 2, "succeeded": 31}
-    assert events(ids, JobEventKind.RUNNING) == 31
+    assert worker_processes.statuses(ids) == {"queued": 2, "succeeded": 4}
+    assert events(ids, JobEventKind.RUNNING) == 4
     assert (queue(sluice).jobs, queue(sluice).leases) == (2, 0)
     assert worker.row
     assert worker.row.state == WorkerState.STOPPED

@@ -46,7 +46,7 @@ class CountingEngine(ThreadingHTTPServer):
         with self._change:
             self.inside += 1
             self.most = max(self.most, self.inside)
-            self._change.wait_for(lambda: self.is_open or self._may_leave, 30)
+            self._change.wait_for(lambda: self.is_open or self._may_leave, 60)
             self._may_leave -= 0 if self.is_open else 1
             self.inside -= 1
             self.ended += 1
@@ -124,7 +124,7 @@ def test_while_the_database_takes_no_writes_a_worker_holds_two_engines_full_at_m
     fleet: Fleet, sluice: Broker
 ) -> None:
     worker = fleet.ready(sim=SLOW)
-    ids = submit(10, output_tokens=20)
+    ids = submit(SLOTS, output_tokens=80) + submit(8, output_tokens=4)
     until(lambda: running(ids) == SLOTS)
     with nobody_writes():
         until(lambda: queue(sluice).leases == 2 * SLOTS)

@@ -21,11 +21,11 @@ from inference.models import Job, JobEvent, Worker
 from inference.states import JobEventKind, JobStatus, WorkerState
 from project.celery import TRANSPORT
 from tests import databases, factories
-from tests.waiting import until
+from tests.waiting import PATIENCE_SECONDS, until
 from workers import process_tree
 
 LEASE_SECONDS = 2.0
-START_SECONDS = 30.0
+START_SECONDS = 60.0
 """A loaded machine takes its time to start Python."""
 assert TRANSPORT  # importing it makes `redis://` ours
 SLOW = "--decode-tps 20"
@@ -145,14 +145,15 @@ def fleet(sluice: Broker, valkey: str, tmp_path: Path, monkeypatch: pytest.Monke
     started.close()
 
 
-def ask(fleet: Fleet, command: str, **arguments: Any) -> dict[str, Any]:
-    """Send a control command and return the answers by node."""
-    answers = fleet.celery.control.broadcast(command, arguments=arguments, reply=True, timeout=2, limit=1)
+def ask(fleet: Fleet, command: str, *, seconds: float = PATIENCE_SECONDS, **arguments: Any) -> dict[str, Any]:
+    """Send a control command to the one node there is, and return its answer by its name."""
+    answers = fleet.celery.control.broadcast(command, arguments=arguments, reply=True, timeout=seconds, limit=1)
     return {node: answer for found in answers or [] for node, answer in found.items()}
 
 
 def answers_pings(fleet: Fleet, process: Process) -> None:
-    until(lambda: ask(fleet, "ping") == {process.name: {"ok": "pong"}}, seconds=START_SECONDS)
+    # One that does not listen yet never hears of it, and is asked again.
+    until(lambda: ask(fleet, "ping", seconds=2) == {process.name: {"ok": "pong"}}, seconds=START_SECONDS)
 
 
 def new_job(*, output_tokens: int, content: str = "Tell me a story.", **overrides: Any) -> lifecycle.NewJob:
@@ -182,6 +183,11 @@ def all_are(ids: Sequence[Any], status: JobStatus, *, seconds: float = START_SEC
 
 def running(ids: Sequence[Any]) -> int:
     return statuses(ids).get(JobStatus.RUNNING, 0)
+
+
+def wait_until_started(ids: Sequence[Any]) -> None:
+    """Wait until each of the jobs has begun: that stays so, while all run at once for a moment at best."""
+    until(lambda: not Job.objects.filter(id__in=ids, started_at=None).exists(), what="all have started")
 
 
 def events(ids: Sequence[Any], kind: JobEventKind) -> int:
