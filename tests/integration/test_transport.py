@@ -19,7 +19,7 @@ pytest_plugins = ["tests.integration.transport_fixtures"]
 def test_a_task_published_is_consumed_whole_and_gone_when_acknowledged(ours: Broker, connect: Connect) -> None:
     publish_task(connect(), "reap")
     assert counts(ours) == (1, 0)
-    [message] = Inbox(connect(), CONTROL_QUEUE).hear()
+    [message] = Inbox(connect(), CONTROL_QUEUE).hear_all(1)
     assert message.decode() == "reap"
     assert counts(ours) == (0, 1)
     message.ack()
@@ -31,7 +31,7 @@ def test_a_task_published_is_consumed_whole_and_gone_when_acknowledged(ours: Bro
 def test_a_task_rejected_for_requeue_comes_again(ours: Broker, connect: Connect) -> None:
     publish_task(connect())
     inbox = Inbox(connect(), CONTROL_QUEUE)
-    [message] = inbox.hear()
+    [message] = inbox.hear_all(1)
     message.reject(requeue=True)
     inbox.hear_until(lambda: len(inbox.messages) == 2)
     assert inbox.messages[1].delivery_tag != message.delivery_tag
@@ -39,7 +39,7 @@ def test_a_task_rejected_for_requeue_comes_again(ours: Broker, connect: Connect)
 
 def test_a_task_rejected_for_good_is_gone(ours: Broker, connect: Connect) -> None:
     publish_task(connect())
-    [message] = Inbox(connect(), CONTROL_QUEUE).hear()
+    [message] = Inbox(connect(), CONTROL_QUEUE).hear_all(1)
     message.reject()
     settled()
     assert counts(ours) == (0, 0)
@@ -50,7 +50,7 @@ def test_a_connection_that_closes_requeues_nothing_and_what_it_brought_can_still
 ) -> None:
     publish_task(connect())
     first = connect()
-    [message] = Inbox(first, CONTROL_QUEUE).hear()
+    [message] = Inbox(first, CONTROL_QUEUE).hear_all(1)
     first.release()
     assert counts(ours) == (0, 1)
     assert Inbox(connect(), CONTROL_QUEUE).hear() == []
@@ -63,7 +63,7 @@ def test_a_job_arrives_as_an_envelope_with_its_claim_and_without_a_prompt(ours: 
     [job_id] = publish_jobs(ours, 1)
     inbox = Inbox(connect(), QUEUE)
     Room(inbox, 8)
-    [message] = inbox.hear()
+    [message] = inbox.hear_all(1)
     claimed = envelope.claim_of(message.headers)
     assert claimed.token.job_id == job_id
     assert message.delivery_tag == claimed.token.tag
@@ -138,7 +138,7 @@ def test_the_lease_lasts_as_long_as_the_settings_say(
     publish_jobs(ours, 1)
     inbox = Inbox(connect(), QUEUE)
     Room(inbox, 8)
-    inbox.hear()
+    inbox.hear_all(1)
     client: Any = redis_client
     seconds, micros = client.time()
     [(_, ends_at_ms)] = client.zrange(f"{ours.prefix}l:{QUEUE}", 0, -1, withscores=True)

@@ -35,7 +35,7 @@ def test_no_more_is_claimed_than_the_credit_and_the_rest_when_it_grows(ours: Bro
     assert inbox.hear() == []
     assert counts(ours, QUEUE) == (5, 0)
     room.sequences, room.kv_tokens = 10, 250
-    assert len(inbox.hear()) == 2
+    assert len(inbox.hear_all(2)) == 2
     room.kv_tokens = 10_000
     inbox.channel.credit_changed()
     inbox.hear_until(lambda: len(inbox.messages) == 5)
@@ -45,7 +45,7 @@ def test_what_is_published_while_it_waits_arrives_at_once(ours: Broker, connect:
     inbox = Inbox(connect(), QUEUE)
     Room(inbox, 8)
     inbox.channel.brpop_timeout = NO_POLL_SECONDS
-    inbox.hear()
+    inbox.wait_at_the_bell()
     publish_jobs(ours, 1)
     inbox.hear_until(lambda: len(inbox.messages) == 1)
 
@@ -162,7 +162,7 @@ def test_the_bell_of_a_paused_queue_wakes_nobody(ours: Broker, connect: Connect)
     room = Room(inbox, 8)
     room.paused = frozenset({paused})
     inbox.channel.brpop_timeout = NO_POLL_SECONDS
-    inbox.hear()
+    inbox.wait_at_the_bell()
     publish_jobs(ours, 1, queue=paused)
     room.paused = frozenset()  # nothing tells the worker
     assert inbox.hear() == []
@@ -187,17 +187,18 @@ def test_the_bell_brings_the_claim_with_it(ours: Broker, connect: Connect) -> No
     inbox = Inbox(connect(), QUEUE)
     Room(inbox, 8)
     inbox.channel.brpop_timeout = NO_POLL_SECONDS
-    inbox.hear()
+    inbox.wait_at_the_bell()
     publish_jobs(ours, 1)
     until(lambda: counts(ours, QUEUE) == (0, 1), what="the job is claimed, though nobody turns the consumer")
-    assert len(inbox.hear()) == 1
+    inbox.hear_all(1)
 
 
 def test_what_came_with_the_bell_unread_goes_back_when_the_channel_closes(ours: Broker, connect: Connect) -> None:
     connection = connect()
     inbox = Inbox(connection, QUEUE)
+    inbox.channel.brpop_timeout = NO_POLL_SECONDS
     Room(inbox, 8)
-    inbox.hear()
+    inbox.wait_at_the_bell()
     publish_jobs(ours, 1)
     until(lambda: counts(ours, QUEUE) == (0, 1))
     connection.release()
@@ -210,7 +211,7 @@ def test_a_channel_that_closes_does_not_wait_for_the_bell(ours: Broker, connect:
     inbox = Inbox(connection, QUEUE)
     Room(inbox, 8)
     inbox.channel.brpop_timeout = NO_POLL_SECONDS
-    inbox.hear()
+    inbox.wait_at_the_bell()
     connection.release()
     publish_jobs(ours, 1)
     assert counts(ours, QUEUE) == (1, 0), "nobody claims behind a bell that was left"

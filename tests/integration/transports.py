@@ -14,13 +14,14 @@ from inference.broker import Broker, Credit, Entry, TierTerms
 from inference.guards import NO_LOAD
 from inference.routing import CONTROL_QUEUE
 from tests import factories
-from tests.waiting import until
+from tests.waiting import PATIENCE_SECONDS, until
+from workers.asked import Asked
 from workers.settlement import SETTLER
 from workers.terms import Offer
 
 QUEUE = f"{factories.MODEL}.standard.short"
-FLUSH_SECONDS = 5.0
-NO_POLL_SECONDS = 60
+FLUSH_SECONDS = PATIENCE_SECONDS
+NO_POLL_SECONDS = 120
 """Waiting for the bell ends by the bell alone: the poll that backs it up comes too late for any test."""
 
 
@@ -96,6 +97,15 @@ class Inbox:
 
     def hear_until(self, fact: Callable[[], bool]) -> None:
         until(lambda: self.hear(seconds=0.01) is not None and fact())
+
+    def hear_all(self, count: int) -> list[Any]:
+        """Listen until so many came, and return all."""
+        self.hear_until(lambda: len(self.messages) >= count)
+        return self.messages
+
+    def wait_at_the_bell(self) -> None:
+        """Listen until nothing is there to be claimed, and the bell is waited for."""
+        self.hear_until(lambda: self.channel._asked is Asked.BELL)
 
 
 def publish_task(connection: kombu.Connection, body: str = "work") -> None:
