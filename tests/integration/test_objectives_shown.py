@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -26,6 +27,8 @@ page, member, no_broadcast = admin_pages.page, dashboard_pages.member, dashboard
 
 QUEUE = f"{factories.MODEL}.standard.short"
 BULK = f"{factories.MODEL}.bulk.short"
+TARGET_SECONDS = 20.0
+"""In place of the seeded half a second, which passes on a busy machine while a test makes its jobs."""
 
 
 def publish(*ages: float, tier: str = "standard") -> list[Job]:
@@ -37,9 +40,9 @@ def publish(*ages: float, tier: str = "standard") -> list[Job]:
 
 
 def start(broker: Broker, *ages: float) -> None:
-    """Have a worker take jobs that waited for so long, on terms of the seeded tier."""
+    """Have a worker take jobs that waited for so long, for whom none of these moments is long."""
     publish(*ages)
-    terms = {"standard": TierTerms(100.0, target_seconds=0.5)}
+    terms = {"standard": TierTerms(100.0, target_seconds=TARGET_SECONDS)}
     request = ClaimRequest((QUEUE,), Credit(64, 10**9), limit=64, worker="w", lease_seconds=60, tiers=terms)
     broker.claim(request)
 
@@ -68,6 +71,7 @@ def test_the_api_tells_of_each_window_how_many_started_in_time(api: Api, sluice:
 
 
 def test_jobs_that_expire_or_are_given_up_late_miss_it(sluice: Broker) -> None:
+    Tier.objects.filter(name="standard").update(target_wait_seconds=TARGET_SECONDS)
     fleet.report(factories.make_report(ready_at=timezone.now() - timedelta(hours=1)))
     publish(1000)
     late, young = publish(30, 0)
@@ -79,6 +83,7 @@ def test_jobs_that_expire_or_are_given_up_late_miss_it(sluice: Broker) -> None:
 
 
 def test_a_retry_by_hand_counts_no_more(sluice: Broker) -> None:
+    Tier.objects.filter(name="standard").update(target_wait_seconds=TARGET_SECONDS)
     [job] = publish(0)
     submission.cancel(caller=None, job_id=job.id)
     submission.retry(caller=None, job_id=job.id)
@@ -103,7 +108,7 @@ def test_the_badge_does_not_praise_a_queue_that_waits_too_long(member: Client, s
     board = member.get(dashboard_pages.BOARD).content.decode()
     assert '<span class="chip late"' in board
     assert ">100 % in time so far</span>" in board
-    assert "now the oldest waits 83 s" in board
+    assert re.search("now the oldest waits 8[3-9] s", board)
 
 
 def test_the_admins_first_page_tells_it_of_queues_with_work(page: Client, sluice: Broker) -> None:

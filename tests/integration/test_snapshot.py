@@ -2,7 +2,6 @@
 
 import logging
 import threading
-import time
 
 import pytest
 from django.db import OperationalError, connection
@@ -102,18 +101,19 @@ def test_a_read_is_of_one_moment_and_blocks_no_writer(database: None) -> None:
 
 
 def test_many_threads_share_one_read(database: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    reads = []
+    Clock().replace_in("inference.last_good", monkeypatch)
+    reads = list[threading.Thread]()
     read = snapshot.read
 
-    def slow_read() -> object:
-        reads.append(time.monotonic())
+    def noted_read() -> object:
+        reads.append(threading.current_thread())
         return read()
 
     def look() -> None:
         snapshot.limits()
         connection.close()
 
-    monkeypatch.setattr(snapshot._limits, "_read", slow_read)
+    monkeypatch.setattr(snapshot._limits, "_read", noted_read)
     threads = [threading.Thread(target=look) for _ in range(8)]
     for thread in threads:
         thread.start()

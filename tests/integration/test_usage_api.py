@@ -2,7 +2,7 @@
 
 import csv
 import io
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -151,7 +151,7 @@ def test_budgets_come_with_what_is_spent_of_them(api: Api) -> None:
     key, today = ApiKey.objects.get(), datetime.now(UTC).date()
     use(str(today), api_key=key.prefix, cost_nano=250_000_000)
     use(str(today), cost_nano=1)
-    use(str(today.replace(year=today.year - 1)), cost_nano=10**9)
+    use(str(today - timedelta(days=365)), cost_nano=10**9)
     Budget.objects.create(tenant_id="default", monthly=Decimal(10))
     Budget.objects.create(tenant_id="default", api_key=key, monthly=Decimal("0.5"))
     factories.make_tenant("acme")

@@ -20,6 +20,7 @@ from project.stack.credentials import Credentials
 from project.stack.parts import Part, Stage
 from project.stack.readiness import Readiness
 from project.stack.supervisor import Life, Supervisor
+from tests.clock import Clock
 
 OPTIONS = {"engine": EngineKind.SIM, "host": "127.0.0.1", "devices": (), "ready_file": None}
 NO_LIVES: Final[Mapping[str, Life]] = {}
@@ -71,8 +72,7 @@ def dead_url() -> str:
 async def test_who_waits_for_a_server_that_is_not_there_says_so_and_gives_up(
     dead_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(readiness, "SAY_AGAIN_SECONDS", 0.1)
-    monkeypatch.setattr(readiness, "GIVE_UP_SECONDS", 0.4)
+    Clock(step=readiness.GIVE_UP_SECONDS / 4).replace_in("project.stack.readiness", monkeypatch)
     said: list[str] = []
     asked = make_readiness(tmp_path, {"REDIS_URL": dead_url})
     with pytest.raises(StackError) as given_up:
