@@ -43,13 +43,13 @@ def jumping(tmp_path: Path) -> Iterator[Broker]:
 def test_a_dead_workers_lease_ends_in_its_time_and_a_live_ones_does_not(
     jumping: Broker, tmp_path: Path, offset: str
 ) -> None:
-    dead, alive = claim_one(jumping, lease_seconds=1), claim_one(jumping, lease_seconds=1)
-    jumping.due(lease_seconds=1)
+    dead, alive = claim_one(jumping, lease_seconds=2), claim_one(jumping, lease_seconds=2)
+    jumping.due(lease_seconds=2)
     clocks.set_clock(tmp_path, "valkey", offset)
 
     def due() -> list[broker_module.DueLease]:
-        jumping.renew([alive.token], lease_seconds=1)
-        return jumping.due(lease_seconds=1)
+        jumping.renew([alive.token], lease_seconds=2)
+        return jumping.due(lease_seconds=2)
 
     assert due() == []
     assert [lease.token for lease in until(due)] == [dead.token]

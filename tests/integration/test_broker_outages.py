@@ -111,12 +111,12 @@ async def test_a_server_that_falls_silent_is_away_on_an_event_loop_too(
 ) -> None:
     server = start(tmp_path, port)
     monkeypatch.setattr(settings, "REDIS_URL", server.connection_url)
-    monkeypatch.setattr(broker_module, "TIMEOUT_SECONDS", 0.1)
+    monkeypatch.setattr(broker_module, "TIMEOUT_SECONDS", 1.0)
     broker = broker_module.new_async_broker()
     await broker.stream(uuid_utils.compat.uuid7())
     await broker.client.client_pause(60_000)
     with pytest.raises(BrokerAway):
-        await asyncio.wait_for(broker.stream(uuid_utils.compat.uuid7()), 5)
+        await asyncio.wait_for(broker.stream(uuid_utils.compat.uuid7()), 30)
     await broker.close()
     server.stop()
 
