@@ -14,7 +14,7 @@ from tests.acceptance import fleet
 from tests.acceptance.stacks import Stack
 from tests.waiting import until
 
-pytestmark = [pytest.mark.timeout(120), pytest.mark.once]
+pytestmark = pytest.mark.once
 
 SHOWN = (
     *("/dashboard/", "/dashboard/board/", "/admin/", "/admin/inference/tier/", "/admin/inference/queuelimit/"),
