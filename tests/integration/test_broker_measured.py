@@ -6,9 +6,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from inference.broker import Broker
 from inference.limits import KeyLimits, QueueCaps, TenantLimits
 from tests.integration import scripts_by_clock
 from tests.integration.admission_ledger import Ask, Pass, Step, Verb
+from tests.integration.broker_jobs import QUEUE, claim, make_entry
+from tests.integration.scripts_by_clock import START_MS, set_clock
 from tests.integration.test_broker_admission import live_through
 
 scripts_on_a_clock_of_the_tests = scripts_by_clock.scripts_on_a_clock_of_the_tests
@@ -54,3 +57,16 @@ def _histories(draw: st.DrawFn) -> list[Step]:
 @given(history=_histories())
 def test_the_script_and_the_pure_code_measure_the_same_wait(valkey: str, history: list[Step]) -> None:
     live_through(valkey, history)
+
+
+def test_all_that_is_claimed_within_half_a_minute_says_how_fast_a_queue_moves(broker: Broker) -> None:
+    set_clock(broker, START_MS)
+    broker.publish([make_entry() for _ in range(20)])
+    claimed_at_ms = ((0, 1), (1, 2), (1_999, 3), (2_000, 4), (9_000, 2), (9_001, 1))
+    for ms, jobs in claimed_at_ms:
+        set_clock(broker, START_MS + ms)
+        claim(broker, limit=jobs)
+    for ms, moved in ((9_001, 13), (31_999, 13), (32_000, 7), (39_999, 3), (40_000, 0)):
+        set_clock(broker, START_MS + ms)
+        (row,) = broker.stats([QUEUE])
+        assert row.claims_per_second * (30 + ms % 2_000 / 1_000) == pytest.approx(moved)

@@ -4,44 +4,13 @@
 local AWAY_MS = 10000
 local POLLS_MS = '2000'    -- several polls of an idle worker
 local out, is_parked, is_alone = { now, '' }, false, false
-local moved = {}    -- by queue: what is taken of it, not yet moved from waiting to leased
-local runs = {}     -- the same of all queues, as ZADD has it
-
-local function note_moved(id, entry)
-  local move = moved[entry.queue]
-  if not move then
-    move = { ids = {}, ends = {}, is_plain = entry.tenant == '', tokens = 0, bytes = 0, work = 0 }
-    moved[entry.queue] = move
-  end
-  local n = #move.ids
-  move.ids[n + 1], move.ends[2 * n + 1], move.ends[2 * n + 2] = id, until_ms, id
-  if move.is_plain then return end
-  move.tokens, move.bytes = move.tokens + tokens_of(entry), move.bytes + entry.bytes
-  move.work = move.work + work_of(entry)
-  runs[#runs + 1], runs[#runs + 2] = '0', run_of(entry.tenant, id)
-end
-
--- All that is taken of a queue at once: a command costs more than one member of it.
-local function move_taken()
-  for queue, move in pairs(moved) do
-    call('ZREM', P .. 'a:' .. queue, unpack(move.ids))
-    call('ZADD', P .. 'l:' .. queue, unpack(move.ends))
-    if not move.is_plain then
-      call('SREM', P .. 'hold:' .. queue, unpack(move.ids))
-      count(queue, -move.tokens, -move.bytes, -move.work)
-      note_drained(queue, #move.ids)
-    end
-  end
-  if #runs > 0 then call('ZADD', P .. 'running', unpack(runs)) end
-  moved, runs = {}, {}
-end
 
 -- Further fields and values of the entry may follow.
 local function take(id, entry, body, ...)
   local claim = string.sub(claim_ids, taken * 16 + 1, taken * 16 + 16)
   taken = taken + 1
   call('HSET', P .. 'e:' .. id, 'c', claim, 'w', worker, ...)
-  note_moved(id, entry)
+  note_moved(id, entry, until_ms)
   if entry.unfit then call('HDEL', P .. 'e:' .. id, 'u') end
   out[taken + 2] = { id, claim, entry.queue, entry.tenant, entry.prompt, entry.expected, entry.estimate, entry.arrival,
     entry.mailbox, entry.streamed, body, 0, is_alone and 2 or is_parked and 1 or 0 }
@@ -63,7 +32,7 @@ local function take_plain(queue)
       local entry = read(id)
       if entry then take(id, entry, call('HGET', P .. 'e:' .. id, 'b')) else drop_lost(id, queue) end
     end
-    move_taken()
+    move_taken(now)
   end
 end
 
@@ -166,7 +135,7 @@ local function take_job(t, id, entry, need, length)
   if is_parked then    -- it begins later (began.lua)
     take(id, entry, '', 'g', charge(t, entry), is_counted(entry.queue))
   else
-    take(id, entry, '', 'g', charge(t, entry), 'j', judge(t, entry), is_counted(entry.queue))
+    take(id, entry, '', 'g', charge(t, entry), 'j', judge(t, entry, now), is_counted(entry.queue))
   end
   refresh(t.group, entry.tenant)
   t.is_stale = true
@@ -280,10 +249,10 @@ for _, queue in ipairs(plain) do take_plain(queue) end
 for _, t in ipairs(tiers) do narrow(t) end
 if tier_count > 0 then forget_sets() end
 local has_work = tier_count > 0 and most > 0 and take_jobs()
-move_taken()
+move_taken(now)
 if taken > 0 then
   look_for_watchers()
-  note_judged()
+  note_judged(tiers, now)
 end
 if tier_count > 0 and most > 0 then tell_others(taken, is_parked) end
 if cap_count > 0 and most > 0 then tell_of_capped() end
