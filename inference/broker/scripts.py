@@ -37,7 +37,7 @@ PARTS: Final = {
     "spending_sweep": (*_BASE, "payers"),
     **dict.fromkeys(("append", "notify"), (*_ENTRY, "audience")),
     "explain": (*_ORDER, "ahead"),
-    "claim": (*_ORDER, "windows", "objectives", "noting", "moving", "asked", "levelling", "guards"),
+    "claim": (*_ORDER, "deferred", "windows", "objectives", "noting", "moving", "asked", "levelling", "guards"),
     "ack": (*_ORDER, "windows", "payers", "leases", "correcting", "audience", "objectives"),
     "began": (*_ENTRY, "objectives"),
     "stats": (*_ENTRY, "windows"),

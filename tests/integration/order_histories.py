@@ -38,6 +38,7 @@ class Claim:
     whole_tokens: int = 10**6
     caps: tuple[tuple[frozenset[Queue], int], ...] = ()
     load: Load = NO_LOAD
+    limit: int = 5
 
 
 @dataclass(frozen=True)
@@ -228,3 +229,15 @@ BURST: Final = [
     Pass(1_200),
     takes(4, worker="w1", load=Load(5, 8)),
 ]
+_SOME_TOO_LARGE: Final = [
+    Publish(n, "standard", f"t-{n % 23}", ("short", "long")[n % 2], 0, 1.0 + n % 3, 10**7 if n % 23 < 6 else 10)
+    for n in range(90)
+]
+CROWD: Final = [
+    *_SOME_TOO_LARGE,
+    *[takes(20, limit=20) for _ in range(2)],
+    *jobs(90, 3, tenant="t-21"),
+    *[Touch("ack", n, 7.0) for n in range(20, 40)],
+    *[takes(20, limit=20, caps=((some("short"), held),)) for held in (45, 50, 80)],
+]
+"""Claims that serve many tenants, some of them twice, and skip others."""

@@ -58,3 +58,10 @@ def test_a_claim_needs_as_many_commands_with_a_large_backlog_as_with_a_small_one
     publish(alone, 20_000, tenants=500)
     # Jobs of sixteen tenants in place of one: their passes and heads are read for each.
     assert claim_commands(alone, jobs) <= 2 * few
+
+
+def test_the_first_claim_of_a_set_of_lengths_finds_thousands_of_tenants(alone: Broker) -> None:
+    entries = [make_entry(tenant=f"tenant-{n}") for n in range(4_500)]
+    alone.publish(entries)
+    assert [job.token.job_id for job in claim(alone, limit=2)] == [entry.job_id for entry in entries[:2]]
+    assert alone.client.zcard(f"{alone.prefix}f:smollm2-135m-instruct:standard:short") == 4_498

@@ -15,6 +15,7 @@ from tests.integration import scripts_by_clock
 from tests.integration.order_histories import (
     AWAY,
     BURST,
+    CROWD,
     EMPTYING,
     GATHERED,
     LENGTHS,
@@ -97,7 +98,7 @@ class Both:
         request = ClaimRequest(
             tuple(map(queue_name, step.queues)),
             credit=step.credit,
-            limit=5,
+            limit=step.limit,
             worker=step.worker,
             lease_seconds=60,
             tiers=step.tiers,
@@ -110,7 +111,7 @@ class Both:
         ask = scheduling.Ask(
             queues=step.queues,
             credit=step.credit,
-            limit=5,
+            limit=step.limit,
             tiers=step.tiers,
             paused=step.paused,
             larger=step.larger,
@@ -172,7 +173,7 @@ def test_lua_and_python_claim_the_same_jobs_on_any_history(valkey: str, history:
     compare(valkey, history)
 
 
-@pytest.mark.parametrize("history", [AWAY, STALE_SET, PAUSED, OPENED, EMPTYING, GATHERED, BURST])
+@pytest.mark.parametrize("history", [AWAY, STALE_SET, PAUSED, OPENED, EMPTYING, GATHERED, BURST, CROWD])
 def test_they_do_so_where_random_histories_seldom_lead(valkey: str, history: list[Step]) -> None:
     compare(valkey, history)
 

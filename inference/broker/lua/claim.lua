@@ -101,7 +101,8 @@ end
 local function charge(t, entry)
   local pass, weight = pass_of(t.group, entry.tenant), weight_of(entry.tenant)
   local estimate = tonumber(entry.estimate)
-  set_pass(t.group, entry.tenant, pass + estimate / weight, '', pass)
+  set_pass(t.group, entry.tenant, pass + estimate / weight)
+  write_pass(t.group, '', pass)
   for _, length in ipairs(t.held) do mark(t, length, pass) end
   if tier_count == 1 then return struct.pack('<dd', weight, 0) end
   t.pass, t.is_moved = t.pass + estimate / t.weight, true
@@ -249,6 +250,7 @@ for _, queue in ipairs(plain) do take_plain(queue) end
 for _, t in ipairs(tiers) do narrow(t) end
 if tier_count > 0 then forget_sets() end
 local has_work = tier_count > 0 and most > 0 and take_jobs()
+write_deferred()
 move_taken(now)
 if taken > 0 then
   look_for_watchers()

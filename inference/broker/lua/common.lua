@@ -73,7 +73,8 @@ local groups = {}
 -- A tier of a model, and what this call has read of it: its tenants, its sets.
 local function group_of(model, tier)
   local name = model .. ':' .. tier
-  groups[name] = groups[name] or { name = name, model = model, tier = tier, tenants = {}, sets = nil }
+  groups[name] = groups[name]
+    or { name = name, model = model, tier = tier, passes = P .. 'pass:' .. name, tenants = {}, sets = nil }
   return groups[name]
 end
 

@@ -1,5 +1,6 @@
 -- What holds work back from a claim, tier by tier; as inference/turns.py.
 local SET_IDLE_MS, SET_TOUCH_MS = 600000, 1000
+local AT_ONCE = 1000              -- tenants of a new index that one command writes: its arguments are limited
 local OVERTAKE_MS, MAX_SKIPS, ONLINE_MS = 2000, 8, 10000
 local taken = 0
 
@@ -17,7 +18,10 @@ local function make_set(group, name)
   group.sets = nil
   local set = sets_of(group)[name]
   call('DEL', set.index, set.floor)
-  for _, tenant in ipairs(call('HKEYS', P .. 'busy:' .. group.name)) do rank(group, set, tenant) end
+  for i, tenant in ipairs(call('HKEYS', P .. 'busy:' .. group.name)) do
+    rank(group, set, tenant)
+    if i % AT_ONCE == 0 then write_deferred() end
+  end
 end
 
 local function use_set(t)

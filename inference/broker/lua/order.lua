@@ -23,12 +23,19 @@ end
 
 local function pass_of(group, tenant)
   local read = tenant_in(group, tenant)
-  read.pass = read.pass or tonumber(call('HGET', P .. 'pass:' .. group.name, tenant) or 0)
+  read.pass = read.pass or tonumber(call('HGET', group.passes, tenant) or 0)
   return read.pass
 end
 
-local function set_pass(group, tenant, pass, ...)
-  call('HSET', P .. 'pass:' .. group.name, tenant, pass, ...)
+-- A claim defers this and the next (deferred.lua).
+local function write_pass(group, tenant, pass) call('HSET', group.passes, tenant, pass) end
+
+local function write_floor(set, tenant, pass)
+  if pass then call('ZADD', set.floor, pass, tenant) else call('ZREM', set.floor, tenant) end
+end
+
+local function set_pass(group, tenant, pass)
+  write_pass(group, tenant, pass)
   tenant_in(group, tenant).pass = pass
 end
 
@@ -73,23 +80,25 @@ end
 
 local function order_key(group, length, tenant) return P .. 'o:' .. group.name .. ':' .. length .. ':' .. tenant end
 
+local function read_first_of(group, length, tenant)
+  local first = call('ZRANGE', order_key(group, length, tenant), '0', '0', 'WITHSCORES')
+  first[2] = tonumber(first[2])
+  tenant_in(group, tenant).firsts[length] = first
+  return first
+end
+
 -- {id, order}, or {}; forgotten by who changes that order.
 local function first_of(group, length, tenant)
-  local firsts = tenant_in(group, tenant).firsts
-  if not firsts[length] then
-    local first = call('ZRANGE', order_key(group, length, tenant), '0', '0', 'WITHSCORES')
-    first[2] = tonumber(first[2])
-    firsts[length] = first
-  end
-  return firsts[length]
+  return tenant_in(group, tenant).firsts[length] or read_first_of(group, length, tenant)
 end
 
 -- The tenant's job with the smallest order among `lengths` but those `tried`, and its length; nil if it has none there.
 local function head(group, tenant, lengths, tried)
   local best, order, at
+  local firsts = tenant_in(group, tenant).firsts
   for _, length in ipairs(lengths) do
     if not (tried and tried[length]) then
-      local first = first_of(group, length, tenant)
+      local first = firsts[length] or read_first_of(group, length, tenant)
       local id, score = first[1], first[2]
       if id and (not best or score < order or (score == order and before(id, best))) then
         best, order, at = id, score, length
@@ -111,10 +120,10 @@ local function rank(group, set, tenant)
   local id, pass = head(group, tenant, set.lengths), pass_of(group, tenant)
   if id then
     call('ZADD', set.index, pass + estimate_of(id) / weight_of(tenant), tenant)
-    call('ZADD', set.floor, pass, tenant)
+    write_floor(set, tenant, pass)
   else
     call('ZREM', set.index, tenant)
-    call('ZREM', set.floor, tenant)
+    write_floor(set, tenant, nil)
   end
 end
 
