@@ -22,18 +22,22 @@ class Breaker:
     """Opens for a moment when a call was not answered in time. Thread-safe."""
 
     def __init__(self) -> None:
-        self._open_until = float("-inf")
+        self._open_until = self._answered_at = float("-inf")
         """By the monotonic clock."""
 
     def call(self, send: Callable[[], Answer]) -> Answer:
         """Return what `send` does. Raises TookTooLong at once while it is open, and what `send` raises."""
-        if time.monotonic() < self._open_until:
+        began = time.monotonic()
+        if began < self._open_until:
             raise TookTooLong("Redis did not answer a moment ago")
         try:
-            return send()
+            answer = send()
         except TookTooLong:
-            self._open_until = time.monotonic() + OPEN_SECONDS
+            if began >= self._answered_at:  # else others were answered meanwhile: it was the connection
+                self._open_until = time.monotonic() + OPEN_SECONDS
             raise
+        self._answered_at = time.monotonic()
+        return answer
 
 
 class Client(redis.Redis):
