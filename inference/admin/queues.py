@@ -1,6 +1,5 @@
 """Queues come of tiers, length classes and models."""
 
-import functools
 from typing import Any
 
 from django.db import transaction
@@ -15,5 +14,9 @@ class MakesQueues:
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:  # noqa: FBT001 - Django's
         """Save, and give the queues that come of it their rows."""
         super().save_model(request, obj, form, change)  # type: ignore[misc]  # a mixin: ModelAdmin has it
-        complete = functools.partial(queue_limits.complete, max_age_seconds=0)
-        transaction.on_commit(complete, robust=True)  # should it fail, the control worker makes them
+        transaction.on_commit(_complete, robust=True)  # should it fail, the control worker makes them
+
+
+def _complete() -> None:
+    # Not a partial: Django tells of a failure by the function's name, and a partial has none.
+    queue_limits.complete(max_age_seconds=0)

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import Group, User
+from django.db import OperationalError
 from django.db.models import Model
 from django.test import Client
 
@@ -64,3 +65,14 @@ def test_what_is_saved_gives_its_queues_their_rows_at_once(
     assert answer.status_code == 302, answer.content.decode()
     assert queue in names()
     assert queue.split(".")[1] in page.get(url(QueueLimit, "changelist")).content.decode()
+
+
+def test_what_is_saved_stays_saved_where_the_rows_cannot_be_made(
+    page: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(**_: Any) -> int:
+        raise OperationalError("database is locked")
+
+    monkeypatch.setattr(queue_limits, "complete", fail)
+    assert page.post(url(Tier, "add"), fields_of(Tier(name="night"))).status_code == 302
+    assert Tier.objects.filter(name="night").exists()
