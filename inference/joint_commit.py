@@ -5,7 +5,6 @@ the thread that asks for it. `group_commit` does this for event loops, whose cor
 """
 
 import contextlib
-import functools
 import logging
 import threading
 from collections.abc import Callable, Sequence
@@ -77,9 +76,13 @@ class JointCommit(Generic[T, R]):
 
     def _alone(self, item: T) -> R:
         """Write it in the caller's own transaction, or where the database makes one of many commits itself."""
+
+        def then() -> None:  # not a partial: Django tells of a failure by the function's name
+            self._then([item])
+
         with transaction.atomic():
             [result] = self._write([item])
-            transaction.on_commit(functools.partial(self._then, [item]), robust=True)
+            transaction.on_commit(then, robust=True)
         return result
 
     def _join(self, asked: _Asked[T, R]) -> None:
