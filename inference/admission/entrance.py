@@ -31,8 +31,6 @@ _rates: dict[str, Rates] = {}
 class _Standing:
     """What a queue goes by for as long as limits and fleet are the same ones: about a second."""
 
-    limits: Limits = field(repr=False)
-    replicas: tuple[Replica, ...] = field(repr=False)
     fleet: Fleet
     caps: QueueCaps
     max_wait_ms: int | None
@@ -41,8 +39,23 @@ class _Standing:
     line: Line
 
 
-_standings: dict[str, _Standing] = {}
-"""By queue, as they were reckoned last."""
+class _Standings:
+    """Of all queues by the same limits and fleet. With newer ones all go: else rare queues kept old ones alive."""
+
+    def __init__(self, limits: Limits, replicas: tuple[Replica, ...]) -> None:
+        self.limits, self.replicas = limits, replicas
+        self.by_queue: dict[str, _Standing] = {}
+
+    def of(self, queue: QueueName) -> _Standing:
+        """Return a queue's. Thread-safe: at worst two threads reckon the same."""
+        name = str(queue)
+        if name not in self.by_queue:
+            self.by_queue[name] = _reckoned(queue, self.limits, self.replicas)
+        return self.by_queue[name]
+
+
+_latest: list[_Standings] = []
+"""The ones that were asked for last, or none yet."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -210,11 +223,11 @@ def queue_terms(asks: Candidate, limits: Limits) -> QueueTerms:
 
 
 def _standing(queue: QueueName, limits: Limits) -> _Standing:
-    name, replicas = str(queue), engines.replicas()
-    known = _standings.get(name)
+    replicas, known = engines.replicas(), next(iter(_latest), None)
     if known is None or known.limits is not limits or known.replicas is not replicas:
-        known = _standings[name] = _reckoned(queue, limits, replicas)
-    return known
+        known = _Standings(limits, replicas)
+        _latest[:] = [known]
+    return known.of(queue)
 
 
 def _reckoned(queue: QueueName, limits: Limits, replicas: tuple[Replica, ...]) -> _Standing:
@@ -224,8 +237,6 @@ def _reckoned(queue: QueueName, limits: Limits, replicas: tuple[Replica, ...]) -
     share = capacity.share(tier, list(limits.tiers.values()), model.emergency_watermark)
     everywhere = sum(each.model == model.name for each in replicas)
     return _Standing(
-        limits=limits,
-        replicas=replicas,
         fleet=fleet,
         caps=caps,
         max_wait_ms=None if wait is None else round(wait * 1000),
