@@ -43,8 +43,8 @@ def run_job() -> NoReturn:
 @_put_off_by_outages("reconcile")
 def reconcile() -> None:
     """Hold queues and rows against each other; of limits, too, each queue has a row."""
-    queue_limits.complete()
     _reconciler.run(timezone.now())
+    queue_limits.complete()
 
 
 @shared_task(name="inference.reap", send_events=False)

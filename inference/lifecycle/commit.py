@@ -17,8 +17,11 @@ from inference.lifecycle.statements import Event, Found
 from inference.models import Job, JobEvent
 from inference.states import TERMINAL, WAITING, Endpoint, JobEventKind, JobStatus
 
-_DEFAULTS: Final = {field.attname: field.get_default() for field in Job._meta.concrete_fields}
-"""Of a row's columns, in their order."""
+_DEFAULTS: Final = {
+    field.attname: None if field.has_default() and callable(field.default) else field.get_default()
+    for field in Job._meta.concrete_fields
+}
+"""Of a row's columns, in their order; None where each row has to be given one of its own."""
 
 DEFAULT_MAX_ATTEMPTS: Final = 3
 """Of a job whose tier is newer than the limits that this process has read."""
